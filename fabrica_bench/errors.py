@@ -1,0 +1,133 @@
+"""The error type that reaches users, and the process exit codes.
+
+A `FabricaError` is an answer, not a crash: the command line prints its message, its place and its remedy, and exits
+with its code. Anything else that escapes is a bug in Fabrica-Bench.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+from collections.abc import Iterable
+from enum import IntEnum, unique
+
+
+@unique
+class ExitCode(IntEnum):
+    """Exit codes of every command; scripts may rely on them."""
+
+    OK = 0
+    FAILURE = 1
+    """The command worked, and its answer is no: a candidate is invalid, a run differs on verification."""
+    USAGE = 2
+    """The command line names something that doesn't exist or makes no sense."""
+    BAD_INPUT = 3
+    """A file or folder that the user gave can't be used."""
+    ENVIRONMENT = 4
+    """The machine lacks something: space, permission, a tool."""
+    HARNESS = 5
+    """Fabrica-Bench itself failed; the candidate is not to blame."""
+    INTERRUPTED = 130
+    """Ctrl-C: what was finished is kept."""
+
+
+class FabricaError(Exception):
+    """One clear message for the user.
+
+    Args:
+        message: What is wrong, naming the thing and its value; one sentence without a final full stop.
+        place: Where: a file, `file:line:column`, or an option.
+        remedy: What to do about it, preferably the next command to run.
+        code: The exit code of the command line.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        place: str | None = None,
+        remedy: str | None = None,
+        code: ExitCode = ExitCode.BAD_INPUT,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.place = place
+        self.remedy = remedy
+        self.code = code
+
+    def __str__(self) -> str:
+        """`place: message (remedy)` on one line."""
+        text = f"{self.place}: {self.message}" if self.place else self.message
+        return f"{text} ({self.remedy})" if self.remedy else text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Keep the keyword arguments when the error crosses a process boundary."""
+        return (_rebuild, (type(self), self.message, self.place, self.remedy, int(self.code)))
+
+
+def _rebuild(kind: type[FabricaError], message: str, place: str | None, remedy: str | None, code: int) -> FabricaError:
+    error = kind.__new__(kind)
+    FabricaError.__init__(error, message, place=place, remedy=remedy, code=ExitCode(code))
+    return error
+
+
+class UnknownNameError(FabricaError):
+    """A name (task, agent, field, ...) that doesn't exist; the remedy shows the nearest known ones.
+
+    Args:
+        kind: What is named, e.g. `task`.
+        name: The unknown name as the user wrote it.
+        known: Every valid name.
+        listing: The command that prints the valid names.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, listing: str | None = None) -> None:
+        names = sorted(known)
+        near = near_matches(name, names)
+        if near:
+            remedy = f"did you mean {' or '.join(near)}?"
+        elif names and len(names) <= 12:
+            remedy = f"known: {', '.join(names)}"
+        else:
+            remedy = f"{len(names)} names are known" if names else f"no {kind} is available"
+        if listing:
+            remedy += f"; `{listing}` shows all"
+        super().__init__(f"unknown {kind} {name!r}", remedy=remedy, code=ExitCode.USAGE)
+
+
+def near_matches(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
+    """The known names that `name` may have been meant for, best first; letter case is ignored."""
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    folded = difflib.get_close_matches(name.casefold(), by_folded, n=limit, cutoff=0.6)
+    if not folded and len(name) >= 3:
+        folded = sorted(candidate for candidate in by_folded if name.casefold() in candidate)[:limit]
+    return [by_folded[candidate] for candidate in folded]
+
+
+def from_os_error(error: OSError) -> FabricaError:
+    """Turn an operating-system error into one message that names the file and the remedy."""
+    place = error.filename if isinstance(error.filename, str) else None
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return FabricaError(
+            "no space left on the device",
+            place=place,
+            remedy="free some space or choose another folder with --out; finished work is kept, run again to continue",
+            code=ExitCode.ENVIRONMENT,
+        )
+    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return FabricaError(
+            f"permission denied: {error.strerror or error}",
+            place=place,
+            remedy="check the owner and mode, or choose another folder",
+            code=ExitCode.ENVIRONMENT,
+        )
+    if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}:
+        return FabricaError(
+            (error.strerror or str(error)).lower(), place=place, remedy="check the path", code=ExitCode.BAD_INPUT
+        )
+    return FabricaError(
+        (error.strerror or str(error)).lower(),
+        place=place,
+        remedy="see `fabrica-bench doctor`",
+        code=ExitCode.ENVIRONMENT,
+    )

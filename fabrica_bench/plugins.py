@@ -1,0 +1,300 @@
+"""The public plug-in API: what an agent is given, what it hands back, and how it is found.
+
+An agent package declares an entry point in the group `fabrica_bench` whose module implements the hook
+`fabrica_agents`:
+
+```python
+from fabrica_bench.plugins import Agent, hookimpl
+
+@hookimpl
+def fabrica_agents() -> list[Agent]:
+    return [MyAgent()]
+```
+
+Agents run in a process of their own. They see the visible view of a task only: never the reference kernel, never a
+held-out seed.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, Literal, Protocol, runtime_checkable
+
+import pluggy
+from pydantic import BaseModel, ConfigDict, Field
+
+from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "Agent",
+    "AgentGaveUp",
+    "AgentTools",
+    "Budget",
+    "Candidate",
+    "CompileOutcome",
+    "TaskView",
+    "VisibleRun",
+    "discover_agents",
+    "find_agent",
+    "hookimpl",
+    "hookspec",
+]
+
+ENTRY_POINT_GROUP: Final = "fabrica_bench"
+
+hookspec = pluggy.HookspecMarker(ENTRY_POINT_GROUP)
+hookimpl = pluggy.HookimplMarker(ENTRY_POINT_GROUP)
+
+Workflow = Literal["W1", "W1-C", "W2"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TaskView(_Record):
+    """Everything that an agent may know of a task.
+
+    Attributes:
+        name: Published name of the task, e.g. `ReLU-1PE`.
+        workflow: W1: only the compute file may change; W1-C: layout too; W2: improve a known-correct program.
+        arch: Compile target, `wse2` or `wse3`.
+        cuda: Text of the CUDA source.
+        task_md: Prose description, with the contract of inputs and outputs.
+        files: Visible bundle files by name: layout.csl, window.csl, run.py, commands_*.sh; in W2 also pe.csl.
+        editable: Names of the files that a candidate must supply, and no others.
+        size: The size parameters by name; all of them reach the layout as compile-time params.
+        toolchain: Name of the toolchain that will build and run the candidate.
+    """
+
+    name: str
+    workflow: Workflow
+    arch: str
+    cuda: str
+    task_md: str
+    files: dict[str, str]
+    editable: tuple[str, ...]
+    size: dict[str, int]
+    toolchain: str
+
+
+class Candidate(_Record):
+    """An agent's answer.
+
+    Attributes:
+        files: Text of each editable file by name.
+        notes: What the agent wants recorded about how it got there.
+        model: The language model used, or what stood in for it (`deterministic`, `none`).
+    """
+
+    files: dict[str, str]
+    notes: tuple[str, ...] = ()
+    model: str
+
+
+class CompileOutcome(_Record):
+    """Result of compiling a candidate: rendered diagnostics with file:line:column, errors first."""
+
+    ok: bool
+    diagnostics: list[str] = Field(default_factory=list)
+
+
+class VisibleRun(_Record):
+    """Result of running a candidate on the visible inputs.
+
+    Attributes:
+        ok: It ran, kept the contract and every output is correct.
+        outcome: `valid`, or the predicate that failed and why.
+        cycles: Device cycles of the timing window, only when ok.
+        log: Output of the toolchain, cut to a sane length.
+    """
+
+    ok: bool
+    outcome: str
+    cycles: int | None = None
+    log: str = ""
+
+
+class Budget(_Record):
+    """What an agent may spend on one task.
+
+    Attributes:
+        evaluations: Calls of `compile` and `run_visible` together.
+        wall_s: Wall-clock seconds.
+        tokens: Model tokens, input and output together.
+    """
+
+    evaluations: int = Field(ge=1)
+    wall_s: float = Field(gt=0)
+    tokens: int = Field(ge=0)
+
+
+class AgentGaveUp(Exception):
+    """Raised by an agent that has no candidate to offer.
+
+    Args:
+        reasons: What it could not do, one plain sentence each; shown in the result table and the report.
+    """
+
+    def __init__(self, reasons: Iterable[str]) -> None:
+        self.reasons: list[str] = list(reasons)
+        super().__init__("; ".join(self.reasons) or "no reason given")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Keep the list when the error crosses a process boundary."""
+        return (type(self), (self.reasons,))
+
+
+@runtime_checkable
+class AgentTools(Protocol):
+    """What an agent may do besides thinking; each call counts against its budget."""
+
+    def compile(self, files: Mapping[str, str]) -> CompileOutcome:
+        """Compile the task's bundle with these editable files."""
+        ...
+
+    def run_visible(self, files: Mapping[str, str]) -> VisibleRun:
+        """Compile, run and check on the visible inputs."""
+        ...
+
+    def log(self, event: str, **data: Any) -> None:
+        """Record an event (a prompt, a decision) in the run; costs nothing."""
+        ...
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """A translator from CUDA to CSL.
+
+    Attributes:
+        name: What `--agent` selects; unique among the installed agents.
+        model: The model in use now, e.g. `deterministic`.
+        control: True for agents that check the harness rather than compete; rankings leave them out.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def control(self) -> bool: ...
+
+    def translate(self, view: TaskView, tools: AgentTools, budget: Budget) -> Candidate:
+        """Produce the editable files, or raise `AgentGaveUp`."""
+        ...
+
+
+class AgentHooks:
+    """Hook specifications of the group `fabrica_bench`."""
+
+    @hookspec
+    def fabrica_agents(self) -> list[Agent]:
+        """Return the agents of this plug-in; called once per process, must be quick and must not touch the network."""
+        raise NotImplementedError
+
+
+BUILT_IN_PLUGINS: Final = ("baseline_agents", "fabrica_agent")
+"""Plug-in packages that ship with the distribution; their entry points are declared in its metadata too."""
+
+
+def discover_agents(sources: Iterable[EntryPoint] | None = None) -> dict[str, Agent]:
+    """Load every plug-in of the entry-point group and collect its agents by name.
+
+    Args:
+        sources: Entry points to load instead of the installed ones.
+
+    Raises:
+        FabricaError: A plug-in can't be imported, its hook fails or returns something else than agents, or two agents
+            have the same name. The message names the plug-in and the hook.
+    """
+    manager = pluggy.PluginManager(ENTRY_POINT_GROUP)
+    manager.add_hookspecs(AgentHooks)
+    owners: dict[str, str] = {}
+    agents: dict[str, Agent] = {}
+    for plugin_name, load in _sources(sources):
+        for agent in _agents_of(manager, plugin_name, load):
+            name = agent.name
+            if name in agents:
+                raise _plugin_error(
+                    plugin_name, f"agent {name!r} is already provided by plug-in {owners[name]!r}", "rename one of them"
+                )
+            agents[name], owners[name] = agent, plugin_name
+    return dict(sorted(agents.items()))
+
+
+def find_agent(name: str, sources: Iterable[EntryPoint] | None = None) -> Agent:
+    """The installed agent called `name`.
+
+    Raises:
+        UnknownNameError: No plug-in provides it; near matches are named.
+    """
+    agents = discover_agents(sources)
+    if name not in agents:
+        raise UnknownNameError("agent", name, agents, listing="fabrica-bench agents")
+    return agents[name]
+
+
+def _sources(given: Iterable[EntryPoint] | None) -> list[tuple[str, Callable[[], object]]]:
+    found = list(entry_points(group=ENTRY_POINT_GROUP)) if given is None else list(given)
+    # The same distribution may be visible twice, e.g. an editable install beside its source folder.
+    points = {(point.name, point.value): point for point in found}
+    sources = {point.name: point.load for point in points.values()}
+    if given is None:
+        # A source checkout on PYTHONPATH has no metadata, yet its own agents are importable.
+        for module in BUILT_IN_PLUGINS:
+            sources.setdefault(module, functools.partial(importlib.import_module, module))
+    return sorted(sources.items())
+
+
+def _agents_of(manager: pluggy.PluginManager, plugin_name: str, load: Callable[[], object]) -> list[Agent]:
+    try:
+        plugin = load()
+    except Exception as error:
+        raise _plugin_error(
+            plugin_name,
+            f"can't be loaded: {type(error).__name__}: {error}",
+            "reinstall the package that provides it, or uninstall it",
+        ) from error
+    try:
+        manager.register(plugin, name=plugin_name)
+        manager.check_pending()
+    except pluggy.PluginValidationError as error:
+        raise _plugin_error(plugin_name, f"{error}", "implement the hook with the documented arguments") from error
+    callers = manager.subset_hook_caller(
+        "fabrica_agents", [other for name, other in manager.list_name_plugin() if name != plugin_name]
+    )
+    try:
+        answers = callers()
+    except Exception as error:
+        raise _plugin_error(
+            plugin_name,
+            f"hook fabrica_agents failed: {type(error).__name__}: {error}",
+            "report it to the plug-in's author",
+        ) from error
+    agents = [agent for answer in answers for agent in _as_list(plugin_name, answer)]
+    for agent in agents:
+        if not isinstance(agent, Agent):
+            raise _plugin_error(
+                plugin_name,
+                f"hook fabrica_agents returned {agent!r}, which lacks name, model, control or translate",
+                "see fabrica_bench.plugins.Agent",
+            )
+    return agents
+
+
+def _as_list(plugin_name: str, answer: object) -> list[Any]:
+    if not isinstance(answer, list):
+        raise _plugin_error(
+            plugin_name, f"hook fabrica_agents returned {type(answer).__name__}, expected a list of agents", None
+        )
+    return answer
+
+
+def _plugin_error(plugin_name: str, text: str, remedy: str | None) -> FabricaError:
+    return FabricaError(f"plug-in {plugin_name!r}: {text}", remedy=remedy, code=ExitCode.ENVIRONMENT)
