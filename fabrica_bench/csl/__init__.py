@@ -1,0 +1,1 @@
+"""The open CSL compiler: source text to typed IR."""
