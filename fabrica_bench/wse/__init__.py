@@ -1,0 +1,1 @@
+"""Fabric simulator: processing elements, routers, tasks, DSD operations and their cycle model."""
