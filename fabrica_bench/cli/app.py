@@ -1,0 +1,61 @@
+"""The typer application, and the option types that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperCommand
+
+PROGRAM: Final = "fabrica-bench"
+
+app = typer.Typer(
+    name=PROGRAM,
+    help="Translate CUDA kernels to CSL with an agent, and score the result on an open toolchain.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    # Plain help: square brackets in the text are brackets, and --help imports no renderer.
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
+
+FilterOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        metavar="FIELD=VALUE ...",
+        help="Only tasks with this value of set, level, name, family, split or origin; several may follow.",
+    ),
+]
+
+
+class FilterCommand(TyperCommand):
+    """A command whose `--filter` takes several words: `--filter set=core level=1`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Repeat the option before every further `field=value` word, which is the form that the parser knows."""
+        return super().parse_args(ctx, spread_filters(args))
+
+
+def spread_filters(words: list[str]) -> list[str]:
+    """Turn `--filter a=1 b=2` into `--filter a=1 --filter b=2`; other words stay as they are."""
+    spread: list[str] = []
+    in_filter = False
+    for word in words:
+        if word == "--filter" or word.startswith("--filter="):
+            in_filter = True
+        elif in_filter and "=" in word and not word.startswith("-"):
+            if spread[-1] != "--filter":
+                spread.append("--filter")
+        else:
+            in_filter = False
+        spread.append(word)
+    return spread
+
+
+def examples(*lines: str) -> str:
+    """The examples that close a command's help, one a line, kept as they are."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

@@ -1,0 +1,12 @@
+"""The commands, one module per theme; importing this package adds them to the application.
+
+Command functions import what they need when they run, so that `--help` stays fast and works with anything missing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fabrica_bench.cli.commands import catalogue, doctor
+
+REGISTERED: Final = (catalogue, doctor)

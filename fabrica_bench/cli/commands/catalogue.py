@@ -1,0 +1,108 @@
+"""`fabrica-bench list`, `show` and `agents`: what there is to run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fabrica_bench.cli import console
+from fabrica_bench.cli.app import FilterCommand, FilterOption, JsonOption, app, examples
+from fabrica_bench.cli.console import Column
+
+if TYPE_CHECKING:
+    from fabrica_bench.tasks import Task
+
+
+@app.command(
+    "list",
+    cls=FilterCommand,
+    epilog=examples(
+        "fabrica-bench list",
+        "fabrica-bench list --filter level=1 set=core,w2",
+        "fabrica-bench list --json",
+    ),
+)
+def list_command(filters: FilterOption = None, json: JsonOption = False) -> None:
+    """List the tasks."""
+    from fabrica_bench.cli.filters import select_tasks
+    from fabrica_bench.tasks import list_tasks
+
+    tasks = select_tasks(list_tasks(), filters or [])
+    if json:
+        console.write_json([_summary(task) for task in tasks])
+        return
+    columns = [Column("task"), Column("level", True), Column("family"), Column("sets"), Column("what")]
+    rows = [
+        [task.name, str(task.spec.level), task.spec.family, ",".join(task.spec.sets), _first_sentence(task.spec.what)]
+        for task in tasks
+    ]
+    console.write_table(columns, rows)
+    console.write()
+    console.write(f"{len(tasks)} task{'s' if len(tasks) != 1 else ''}; `fabrica-bench show TASK` tells more")
+
+
+@app.command(epilog=examples("fabrica-bench show ReLU-1PE", "fabrica-bench show relu-1pe --json"))
+def show(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="Name of a task, as `list` prints it.")],
+    json: JsonOption = False,
+) -> None:
+    """Show a task: what it computes, its inputs, outputs, sizes and files."""
+    from fabrica_bench.cli.names import task_called
+
+    found = task_called(task)
+    if json:
+        console.write_json({**_summary(found), "spec": found.spec.model_dump(mode="json")})
+        return
+    spec = found.spec
+    console.write(f"{found.name}  (level {spec.level}, {spec.family})")
+    console.write(spec.what)
+    console.write()
+    for title, arrays in (("inputs", spec.inputs), ("outputs", spec.outputs)):
+        console.write(f"{title}:")
+        for array in arrays:
+            console.write(f"  {_array_line(array)}")
+    console.write("sizes:")
+    for size in spec.sizes:
+        params = ", ".join(f"{name}={value}" for name, value in size.params.items())
+        console.write(f"  {size.name}: {params}")
+    console.write(f"sets: {', '.join(spec.sets) or 'none'}")
+    console.write(f"files: {found.root}")
+
+
+@app.command(epilog=examples("fabrica-bench agents", "fabrica-bench agents --json"))
+def agents(json: JsonOption = False) -> None:
+    """List the installed agents and the model that each would use now."""
+    from fabrica_bench.plugins import discover_agents
+
+    found = discover_agents()
+    if json:
+        console.write_json(
+            [{"name": agent.name, "model": agent.model, "control": agent.control} for agent in found.values()]
+        )
+        return
+    rows = [[agent.name, agent.model, "control" if agent.control else "agent"] for agent in found.values()]
+    console.write_table([Column("agent"), Column("model"), Column("kind")], rows)
+
+
+def _summary(task: Task) -> dict[str, Any]:
+    spec = task.spec
+    return {
+        "name": task.name,
+        "slug": task.slug,
+        "level": spec.level,
+        "family": spec.family,
+        "sets": sorted({*spec.sets, "full"}),
+        "what": spec.what,
+        "root": str(task.root),
+    }
+
+
+def _first_sentence(text: str) -> str:
+    head = text.strip().split(". ")[0].rstrip(".")
+    return head if len(head) <= 80 else head[:77] + "..."
+
+
+def _array_line(array: Any) -> str:
+    shape = array.shape if isinstance(array.shape, str) else f"[{','.join(str(extent) for extent in array.shape)}]"
+    return f"{array.name} {array.dtype}{shape}"

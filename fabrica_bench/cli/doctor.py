@@ -1,0 +1,261 @@
+"""What this machine offers to Fabrica-Bench, and what to do about each gap.
+
+Each check looks, and runs nothing that could hang for long: a tool that is asked for its version gets ten seconds.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+VERSION_TIMEOUT_S: Final = 10.0
+
+MODEL_KEYS: Final[Mapping[str, str]] = {
+    "ANTHROPIC_API_KEY": "Anthropic",
+    "OPENAI_API_KEY": "OpenAI",
+    "GEMINI_API_KEY": "Google Gemini",
+    "MISTRAL_API_KEY": "Mistral",
+    "GROQ_API_KEY": "Groq",
+    "OPENROUTER_API_KEY": "OpenRouter",
+}
+"""Environment variables that carry a provider's key; only whether they are set is ever looked at."""
+
+
+class State(StrEnum):
+    """Outcome of a check."""
+
+    OK = "ok"
+    ABSENT = "absent"
+    """Optional and not here: some feature is unavailable."""
+    BROKEN = "broken"
+    """Required and not working: the main job can't run."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the doctor's answer.
+
+    Attributes:
+        name: What was looked at.
+        state: See `State`.
+        detail: What was found: version, path.
+        remedy: What to do about a gap; None when there is none.
+    """
+
+    name: str
+    state: State
+    detail: str
+    remedy: str | None = None
+
+
+def run_checks() -> list[Check]:
+    """Every check, in the order in which a user meets the parts."""
+    checks: list[Callable[[], Check]] = [
+        check_python,
+        check_embedded,
+        check_tasks,
+        check_agents,
+        check_libclang,
+        check_fts5,
+        check_sdk,
+        check_appliance,
+        check_nvcc,
+        check_model_keys,
+        check_run_folder,
+    ]
+    return [check() for check in checks]
+
+
+def check_python() -> Check:
+    """The interpreter that runs this."""
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    return Check("python", State.OK, f"{version} at {sys.executable}")
+
+
+def check_embedded() -> Check:
+    """Compile a two-line program with the embedded compiler, in another process as a run does."""
+    from fabrica_bench.version import __version__
+
+    answer = _ask([sys.executable, "-m", "fabrica_bench.compat.cslc", "--version"])
+    if answer is None:
+        return Check(
+            "embedded toolchain",
+            State.BROKEN,
+            "`python -m fabrica_bench.compat.cslc --version` gives no answer",
+            "reinstall: pip install --force-reinstall fabrica-bench",
+        )
+    return Check("embedded toolchain", State.OK, answer or f"fabrica-bench {__version__}")
+
+
+def check_tasks() -> Check:
+    """The task suite that this installation finds."""
+    from fabrica_bench.errors import FabricaError
+    from fabrica_bench.tasks import list_tasks, tasks_root
+
+    try:
+        count = len(list_tasks())
+    except FabricaError as error:
+        return Check("tasks", State.BROKEN, str(error), error.remedy)
+    if not count:
+        return Check("tasks", State.BROKEN, f"none under {tasks_root()}", "reinstall the package")
+    return Check("tasks", State.OK, f"{count} under {tasks_root()}")
+
+
+def check_agents() -> Check:
+    """The agents that installed plug-ins provide."""
+    from fabrica_bench.errors import FabricaError
+    from fabrica_bench.plugins import discover_agents
+
+    try:
+        agents = discover_agents()
+    except FabricaError as error:
+        return Check("agents", State.BROKEN, error.message, error.remedy)
+    named = ", ".join(f"{agent.name} ({agent.model})" for agent in agents.values())
+    return Check("agents", State.OK, named)
+
+
+def check_libclang() -> Check:
+    """The CUDA front end's library."""
+    try:
+        from clang import cindex
+
+        cindex.Index.create()
+    except Exception as error:
+        # A missing wheel, a wrong library version and a missing system library all end here, and differ only in words.
+        return Check(
+            "libclang",
+            State.BROKEN,
+            f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}",
+            "pip install --force-reinstall libclang",
+        )
+    return Check("libclang", State.OK, "loads")
+
+
+def check_fts5() -> Check:
+    """SQLite's full-text index, which retrieval uses."""
+    import sqlite3
+
+    with sqlite3.connect(":memory:") as connection:
+        try:
+            connection.execute("create virtual table probe using fts5(body)")
+        except sqlite3.OperationalError as error:
+            return Check(
+                "sqlite fts5",
+                State.ABSENT,
+                f"SQLite {sqlite3.sqlite_version}: {error}",
+                "use a Python whose SQLite is built with FTS5, e.g. the one of python.org or of your distribution; "
+                "without it agents retrieve nothing",
+            )
+        finally:
+            connection.rollback()
+    connection.close()
+    return Check("sqlite fts5", State.OK, f"SQLite {sqlite3.sqlite_version}")
+
+
+def check_sdk() -> Check:
+    """The vendor's compiler and host Python on PATH; our own executables of the same names don't count."""
+    found = {tool: vendor_tool(tool) for tool in ("cslc", "cs_python")}
+    missing = [tool for tool, path in found.items() if path is None]
+    if missing:
+        return Check(
+            "vendor SDK",
+            State.ABSENT,
+            f"no {' or '.join(missing)} of the vendor's on PATH",
+            "optional: get the Cerebras SDK from the vendor, put its folder on PATH, and run with --toolchain sdk",
+        )
+    return Check("vendor SDK", State.OK, ", ".join(str(path) for path in found.values()))
+
+
+def check_appliance() -> Check:
+    """The client package of the vendor's appliance."""
+    if _importable("cerebras.sdk.client") or _importable("cerebras_sdk"):
+        return Check("appliance client", State.OK, "cerebras_sdk is installed")
+    return Check(
+        "appliance client",
+        State.ABSENT,
+        "the package cerebras_sdk is not installed",
+        "optional: install the client that belongs to your appliance's release to measure on a wafer",
+    )
+
+
+def check_nvcc() -> Check:
+    """The CUDA compiler, which only checks the CUDA sources themselves."""
+    path = shutil.which("nvcc")
+    if path is None:
+        return Check(
+            "nvcc",
+            State.ABSENT,
+            "not on PATH",
+            "optional: install the CUDA toolkit to check the CUDA sources on a GPU; translating and scoring need none",
+        )
+    answer = _ask([path, "--version"]) or "gives no version"
+    release = [line for line in answer.splitlines() if "release" in line]
+    return Check("nvcc", State.OK, f"{release[0].strip() if release else answer.splitlines()[0]} at {path}")
+
+
+def check_model_keys() -> Check:
+    """Which providers' keys are set; never their values."""
+    names = [f"{name} ({provider})" for name, provider in MODEL_KEYS.items() if os.environ.get(name)]
+    if names:
+        return Check("model keys", State.OK, ", ".join(names))
+    return Check(
+        "model keys",
+        State.ABSENT,
+        f"none of {', '.join(MODEL_KEYS)} is set",
+        "optional: export one and `pip install 'fabrica-bench[llm]'`; "
+        "without a key the fabrica agent uses its built-in deterministic lowering",
+    )
+
+
+def check_run_folder() -> Check:
+    """Whether runs can be written where they would be, and how much room there is."""
+    folder = Path.cwd()
+    free_mib = shutil.disk_usage(folder).free // 2**20
+    if not os.access(folder, os.W_OK):
+        return Check("run folder", State.BROKEN, f"{folder} is not writable", "choose another one with --out DIR")
+    if free_mib < 200:
+        return Check("run folder", State.BROKEN, f"{free_mib} MiB free at {folder}", "free some space, or use --out DIR")
+    return Check("run folder", State.OK, f"{folder / 'runs'}, {free_mib:,} MiB free")
+
+
+def vendor_tool(name: str) -> Path | None:
+    """The first executable called `name` on PATH that doesn't answer `--version` as ours does."""
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        path = Path(folder or ".") / name
+        if path.is_file() and os.access(path, os.X_OK) and not (_ask([str(path), "--version"]) or "").startswith(
+            "fabrica-bench"
+        ):
+            return path
+    return None
+
+
+def _importable(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _ask(command: list[str]) -> str | None:
+    """Standard output of a quick command, or None when it fails or hangs."""
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=VERSION_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
