@@ -1,0 +1,58 @@
+"""Compile a CSL program: from a layout file and options to an `ir.Program`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from fabrica_bench.csl import ir
+from fabrica_bench.csl.diagnostics import Diagnostic
+
+DEFAULT_MAX_INLINED_ITERATIONS = 10_000
+DEFAULT_COMPTIME_DEPTH = 200
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """What `cslc` is told on its command line.
+
+    `file` is the layout file. `fabric_dims` defaults to the smallest fabric that holds the program. `params` and
+    `colors` bind top-level `param`s and legacy `color` declarations of the layout file. `import_paths` are searched for
+    `<name>` imports before the system libraries.
+    """
+
+    file: Path
+    arch: Literal["wse2", "wse3"] = "wse2"
+    fabric_dims: tuple[int, int] | None = None
+    fabric_offsets: tuple[int, int] = (0, 0)
+    params: Mapping[str, int] = field(default_factory=dict)
+    colors: Mapping[str, int] = field(default_factory=dict)
+    memcpy: bool = False
+    channels: int = 1
+    import_paths: tuple[Path, ...] = ()
+    fp16: Literal["f16", "bf16", "cb16"] = "f16"
+    max_inlined_iterations: int = DEFAULT_MAX_INLINED_ITERATIONS
+    comptime_func_depth_limit: int = DEFAULT_COMPTIME_DEPTH
+    width_west_buf: int = 0
+    width_east_buf: int = 0
+
+
+@dataclass(frozen=True)
+class CompileOutput:
+    """The program and what the compiler warned about."""
+
+    program: ir.Program
+    warnings: list[Diagnostic]
+
+
+def compile_program(options: CompileOptions) -> CompileOutput:
+    """Compile the program of `options.file`.
+
+    Raises:
+        CslError: The program or the options are wrong; the diagnostics say where and why.
+    """
+    from fabrica_bench.csl.sema.program import analyse_program
+
+    return analyse_program(options)
