@@ -1,0 +1,1 @@
+"""What an agent may see of a task, and screening of what it is shown or hands back."""

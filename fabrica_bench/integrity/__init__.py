@@ -1,0 +1,1 @@
+"""Integrity checks: one module per check, each returning findings with their place."""

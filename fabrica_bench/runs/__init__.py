@@ -1,0 +1,1 @@
+"""Runs: one agent over some tasks, with records that survive interruption."""

@@ -1,0 +1,72 @@
+"""The frozen head of a run: what decides its results, and what it ran on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from fabrica_bench.errors import FabricaError
+
+
+class Manifest(BaseModel):
+    """Written once when a run is created.
+
+    Attributes:
+        run_id: Random name of the run.
+        created: UTC time.
+        config: `RunConfig.frozen()`.
+        model, control: What the agent said about itself.
+        versions: fabrica-bench, suite, Python, NumPy, platform.
+        toolchain: `Toolchain.describe()`.
+        isolation: What confines the agent's process and the children of the toolchain.
+        key_fingerprint: Fingerprint of the held-out key; never the key.
+        commitments: For each task the SHA-256 commitments of its held-out seeds.
+        tasks: For each task the digest over its bundle, spec and oracle.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run_id: str
+    created: str
+    config: dict[str, Any]
+    model: str
+    control: bool
+    versions: dict[str, str]
+    toolchain: dict[str, str]
+    isolation: dict[str, dict[str, str]]
+    key_fingerprint: str
+    commitments: dict[str, tuple[str, ...]]
+    tasks: dict[str, str]
+
+    def to_text(self) -> str:
+        """Indented JSON, for people too."""
+        return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_text(cls, text: str, place: str) -> Manifest:
+        """Parse a manifest file.
+
+        Raises:
+            FabricaError: It isn't one; `place` is named.
+        """
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"]) or "the file"
+            raise FabricaError(
+                f"not a run manifest of this version: {where}: {first['msg']}",
+                place=place,
+                remedy="name the folder of a run, or start a new one with --out",
+            ) from error
+
+
+def config_difference(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """One line per field that differs, `name: old -> new`; empty when the two are the same."""
+    return [
+        f"{name}: {json.dumps(old.get(name))} -> {json.dumps(new.get(name))}"
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
+    ]

@@ -1,0 +1,1 @@
+"""The scorer: staging, the five predicates, verdicts, acceptance and fast_p."""

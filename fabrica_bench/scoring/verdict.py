@@ -1,0 +1,109 @@
+"""The answer of the scorer. Cycles exist only where the candidate is valid: the types leave no other place for them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+
+class Predicate(StrEnum):
+    """The five parts of `Valid(P, S)`, in the order in which they are evaluated."""
+
+    BUILD = "Build"
+    RUN = "Run"
+    CONTRACT = "Contract"
+    TIMING = "Timing"
+    CORRECT = "Correct"
+
+
+class Blame(StrEnum):
+    """Who is at fault when there is no score. A candidate's own fault is an `Invalid` verdict, never one of these."""
+
+    AGENT = "agent"
+    """The agent crashed, gave up or broke the protocol: it produced no candidate."""
+    HARNESS = "harness"
+    """Fabrica-Bench failed, or its reference solution isn't valid here."""
+    MACHINE = "machine"
+    """No space, no memory, a tool missing."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PredicateResult(_Record):
+    """One predicate with its evidence.
+
+    Attributes:
+        predicate: Which of the five.
+        holds: None when it was not evaluated because an earlier one failed.
+        evidence: What was looked at and what was found; every violation has a line of its own.
+    """
+
+    predicate: Predicate
+    holds: bool | None
+    evidence: tuple[str, ...] = ()
+
+
+class Valid(_Record):
+    """The candidate is correct, keeps the contract, and its time can be believed.
+
+    Attributes:
+        cycles: Lower median of `samples` (always a measured value).
+        reference_cycles: The same for the expert reference, measured on the same inputs and toolchain in this session.
+        speedup: `reference_cycles / cycles`; above 1 the candidate is faster.
+        samples: Cycles per input, visible inputs first, in the order of their index.
+        reference_samples: The same for the reference.
+        evidence: All five predicates.
+    """
+
+    kind: Literal["valid"] = "valid"
+    cycles: int = Field(gt=0)
+    reference_cycles: int = Field(gt=0)
+    speedup: float = Field(gt=0, allow_inf_nan=False)
+    samples: tuple[int, ...] = Field(min_length=1)
+    reference_samples: tuple[int, ...] = Field(min_length=1)
+    evidence: tuple[PredicateResult, ...]
+
+
+class Invalid(_Record):
+    """The candidate fails; `predicate` is the first that doesn't hold and `reason` says why in one line."""
+
+    kind: Literal["invalid"] = "invalid"
+    predicate: Predicate
+    reason: str
+    evidence: tuple[PredicateResult, ...] = ()
+
+
+class NotScored(_Record):
+    """There is nothing to say about a candidate, through no fault of one."""
+
+    kind: Literal["not_scored"] = "not_scored"
+    blame: Blame
+    reason: str
+
+
+Verdict = Annotated[Valid | Invalid | NotScored, Field(discriminator="kind")]
+
+_ADAPTER: TypeAdapter[Valid | Invalid | NotScored] = TypeAdapter(Verdict)
+
+
+def verdict_bytes(verdict: Valid | Invalid | NotScored) -> bytes:
+    """Canonical JSON of a verdict: equal verdicts give equal bytes."""
+    return verdict.model_dump_json().encode("utf-8")
+
+
+def parse_verdict(data: bytes | str) -> Valid | Invalid | NotScored:
+    """Inverse of `verdict_bytes`; raises `pydantic.ValidationError` on anything else."""
+    return _ADAPTER.validate_json(data)
+
+
+def outcome_text(verdict: Valid | Invalid | NotScored) -> str:
+    """One line for tables: `valid`, `Correct: ...`, or `not scored (machine): ...`."""
+    if isinstance(verdict, Valid):
+        return "valid"
+    if isinstance(verdict, Invalid):
+        return f"{verdict.predicate}: {verdict.reason}"
+    return f"not scored ({verdict.blame}): {verdict.reason}"

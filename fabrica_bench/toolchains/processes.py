@@ -1,0 +1,404 @@
+"""Child processes that can't outlive their welcome.
+
+Everything that compiles or runs something we didn't write goes through here: a session of its own, a scrubbed
+environment, a private working directory, resource limits, and a deadline after which the whole process tree is killed
+and verified gone. What was in force is recorded with each result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import secrets
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Final
+
+MARKER: Final = "FABRICA_CHILD"
+"""Environment variable with a random value per child, after those of the processes it descends from: finds
+descendants that left the session."""
+
+OUTPUT_LIMIT: Final = 1 << 20
+"""Bytes of each output stream that are kept, half from the start and half from the end."""
+
+KILL_GRACE_S: Final = 10.0
+"""How long killed processes may take to disappear before that is reported as a failure of the machine."""
+
+_PR_SET_PDEATHSIG: Final = 1
+_CHUNK: Final = 1 << 16
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Resource limits of one child; None leaves the inherited one.
+
+    Attributes:
+        cpu_s: CPU seconds of one process.
+        address_space: Bytes of virtual memory of one process.
+        file_size: Bytes of one written file.
+        processes: Processes that may be added to those that exist on the machine at the start.
+        open_files: File descriptors.
+    """
+
+    cpu_s: int | None = 120
+    address_space: int | None = 8 << 30
+    file_size: int | None = 1 << 30
+    processes: int | None = 64
+    open_files: int | None = 512
+
+    def describe(self) -> str:
+        """One line for the records, units included."""
+        parts = [
+            f"cpu {self.cpu_s} s" if self.cpu_s is not None else "",
+            f"memory {self.address_space >> 20} MiB" if self.address_space is not None else "",
+            f"file {self.file_size >> 20} MiB" if self.file_size is not None else "",
+            f"processes +{self.processes}" if self.processes is not None else "",
+            f"open files {self.open_files}" if self.open_files is not None else "",
+        ]
+        return ", ".join(part for part in parts if part) or "none"
+
+
+@dataclass(frozen=True)
+class ProcessResult:
+    """How a child ended.
+
+    Attributes:
+        returncode: Exit status, negative for a signal.
+        timed_out: The deadline passed and the tree was killed.
+        survivors: Descendants that were still alive when the child itself had ended, and were killed.
+        stdout, stderr: Decoded output; the middle of a very long stream is left out.
+        seconds: Wall-clock time.
+    """
+
+    returncode: int
+    timed_out: bool
+    survivors: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        return self.returncode == 0 and not self.timed_out
+
+    def ending(self) -> str:
+        """Words for how it ended: `exit status 3`, `signal SIGSEGV`, ..."""
+        if self.returncode >= 0:
+            return f"exit status {self.returncode}"
+        try:
+            return f"signal {signal.Signals(-self.returncode).name}"
+        except ValueError:
+            return f"signal {-self.returncode}"
+
+
+def scrubbed_environment(workdir: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """A small fixed environment: nothing of the caller's is inherited except what `extra` names.
+
+    HOME and the temporary folder are the private working directory; time zone, locale, hash seed and the number of
+    numerical threads are fixed so that results don't depend on the machine's settings.
+    """
+    environment = {
+        "PATH": os.defpath,
+        "HOME": str(workdir),
+        "TMPDIR": str(workdir),
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "PYTHONHASHSEED": "0",
+        "PYTHONUTF8": "1",
+        "PYTHONNOUSERSITE": "1",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+    }
+    environment.update(extra or {})
+    return environment
+
+
+def isolation_report(limits: Limits, *, confinement: str = "none") -> dict[str, str]:
+    """What confines a child started here, for the records."""
+    return {
+        "session": "own session and process group, tree killed at the deadline",
+        "environment": "scrubbed",
+        "working directory": "private",
+        "limits": limits.describe(),
+        "file system": confinement,
+        "network": "not confined",
+    }
+
+
+class ChildProcess:
+    """A running child; leaving the `with` block kills its whole tree and waits until it is gone.
+
+    Args:
+        argv: Program and arguments.
+        workdir: Working directory.
+        environment: The complete environment (see `scrubbed_environment`).
+        limits: Resource limits.
+        interactive: Open a pipe to its standard input; otherwise that is empty.
+        confine: Called in the child before it starts the program, e.g. to restrict its file access.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        workdir: Path,
+        environment: Mapping[str, str],
+        limits: Limits,
+        interactive: bool = False,
+        confine: Callable[[], None] | None = None,
+    ) -> None:
+        self._token = secrets.token_hex(16)
+        self._gone = False
+        self.started = time.monotonic()
+        self.popen: subprocess.Popen[bytes] = subprocess.Popen(
+            list(argv),
+            cwd=workdir,
+            env={**environment, MARKER: _marker_chain(self._token)},
+            stdin=subprocess.PIPE if interactive else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            close_fds=True,
+            preexec_fn=_child_setup(limits, os.getpid(), confine),
+        )
+        self.pid = self.popen.pid
+
+    def __enter__(self) -> ChildProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        for stream in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
+            if stream is not None:
+                # Closing flushes; the reader is gone, and that is fine.
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    @property
+    def running(self) -> bool:
+        return self.popen.poll() is None
+
+    def kill(self) -> int:
+        """Kill the tree and wait until it is gone.
+
+        Returns:
+            How many processes beside the child itself had to be killed.
+
+        Raises:
+            OSError: Something survives SIGKILL, e.g. a process stuck in the kernel.
+        """
+        if self._gone:
+            return 0
+        killed: set[int] = set()
+        deadline = time.monotonic() + KILL_GRACE_S
+        while True:
+            # The group id can't be reused while a member lives, and a reused pid of ours can't exist before wait().
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+            alive = _descendants(self.pid, self._token) - {self.pid}
+            for pid in alive:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            killed |= alive
+            if not alive and self.popen.poll() is not None:
+                self._gone = True
+                return len(killed)
+            if time.monotonic() > deadline:
+                raise OSError(f"process {self.pid} or a descendant survives SIGKILL: {sorted(alive)}")
+            time.sleep(0.002)
+
+
+def run_process(
+    argv: Sequence[str],
+    *,
+    workdir: Path,
+    environment: Mapping[str, str],
+    limits: Limits,
+    deadline_s: float,
+    confine: Callable[[], None] | None = None,
+) -> ProcessResult:
+    """Run a program to its end or to its deadline, whichever comes first.
+
+    The clock starts with the process. Output is drained all the time, so that a chatty child neither blocks nor fills
+    memory. When the child ends, whatever it left running is killed.
+    """
+    with ChildProcess(argv, workdir=workdir, environment=environment, limits=limits, confine=confine) as child:
+        out, err = _Tail(), _Tail()
+        timed_out = _drain(child, out, err, child.started + deadline_s)
+        survivors = child.kill()
+        _drain_rest(child, out, err)
+        seconds = time.monotonic() - child.started
+        return ProcessResult(child.popen.returncode, timed_out, survivors, out.text(), err.text(), seconds)
+
+
+class _Tail:
+    """Keeps the first and the last half of `OUTPUT_LIMIT` bytes."""
+
+    def __init__(self) -> None:
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._dropped = 0
+
+    def add(self, data: bytes) -> None:
+        half = OUTPUT_LIMIT // 2
+        room = half - len(self._head)
+        self._head += data[:room] if room > 0 else b""
+        self._tail += data[room:] if room > 0 else data
+        excess = len(self._tail) - half
+        if excess > 0:
+            del self._tail[:excess]
+            self._dropped += excess
+
+    def text(self) -> str:
+        gap = f"\n[... {self._dropped} bytes left out ...]\n".encode() if self._dropped else b""
+        return bytes(self._head + gap + self._tail).decode("utf-8", errors="replace")
+
+
+def _drain(child: ChildProcess, out: _Tail, err: _Tail, deadline: float) -> bool:
+    """Read both streams until the child ends or the deadline passes; True when it passed."""
+    with selectors.DefaultSelector() as selector:
+        for stream, tail in ((child.popen.stdout, out), (child.popen.stderr, err)):
+            assert stream is not None
+            os.set_blocking(stream.fileno(), False)
+            selector.register(stream, selectors.EVENT_READ, tail)
+        while child.running:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                return True
+            if not selector.get_map():
+                # Both streams are closed, the process lives on: only waiting is left.
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.popen.wait(min(remaining, 0.5))
+                continue
+            # The cap makes a child that ends while a descendant holds the pipe noticed soon.
+            for key, _ in selector.select(min(remaining, 0.05)):
+                data = os.read(key.fd, _CHUNK)
+                if data:
+                    key.data.add(data)
+                else:
+                    selector.unregister(key.fileobj)
+        return False
+
+
+def _drain_rest(child: ChildProcess, out: _Tail, err: _Tail) -> None:
+    for stream, tail in ((child.popen.stdout, out), (child.popen.stderr, err)):
+        assert stream is not None
+        _read_available(stream, tail)
+
+
+def _read_available(stream: IO[bytes], tail: _Tail) -> None:
+    while True:
+        try:
+            data = os.read(stream.fileno(), _CHUNK)
+        except BlockingIOError:
+            return
+        if not data:
+            return
+        tail.add(data)
+
+
+def _marker_chain(token: str) -> str:
+    inherited = os.environ.get(MARKER)
+    return f"{inherited}/{token}" if inherited else token
+
+
+def _child_setup(limits: Limits, parent: int, confine: Callable[[], None] | None) -> Callable[[], None]:
+    values = _limit_values(limits)
+    libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+    def setup() -> None:
+        if libc is not None:
+            # A parent that is killed must not leave its children running.
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() != parent:
+                os._exit(127)
+        for kind, value in values:
+            hard = resource.getrlimit(kind)[1]
+            limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(kind, (limit, limit))
+        if confine is not None:
+            confine()
+
+    return setup
+
+
+def _limit_values(limits: Limits) -> list[tuple[int, int]]:
+    pairs = [
+        (resource.RLIMIT_CPU, limits.cpu_s),
+        (resource.RLIMIT_AS, limits.address_space),
+        (resource.RLIMIT_FSIZE, limits.file_size),
+        (resource.RLIMIT_NOFILE, limits.open_files),
+        (resource.RLIMIT_CORE, 0),
+    ]
+    if limits.processes is not None:
+        # The kernel counts every thread of the user, not only ours.
+        pairs.append((resource.RLIMIT_NPROC, _machine_threads() + limits.processes))
+    return [(kind, value) for kind, value in pairs if value is not None]
+
+
+def _machine_threads() -> int:
+    try:
+        return int(Path("/proc/loadavg").read_text(encoding="ascii").split()[3].split("/")[1])
+    except (OSError, ValueError, IndexError):
+        return 4096
+
+
+def _descendants(root: int, token: str) -> set[int]:
+    """Living processes that descend from `root`, are in its session, or carry the marker; empty without /proc."""
+    parents: dict[int, int] = {}
+    found: set[int] = set()
+    marker = token.encode()
+    own = os.getpid()
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return found
+    for name in names:
+        if not name.isdigit() or int(name) == own:
+            continue
+        facts = _process_facts(int(name))
+        if facts is None:
+            continue
+        state, parent, session = facts
+        if state in "ZX":
+            continue
+        parents[int(name)] = parent
+        if session == root or _has_marker(name, marker):
+            found.add(int(name))
+    while True:
+        more = {pid for pid, parent in parents.items() if (parent in found or parent == root) and pid not in found}
+        if not more:
+            return found
+        found |= more
+
+
+def _process_facts(pid: int) -> tuple[str, int, int] | None:
+    """(state, parent, session) of a process, None when it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The command name is in parentheses and may contain anything, so fields are counted from the last one.
+    fields = stat.rpartition(")")[2].split()
+    return fields[0], int(fields[1]), int(fields[3])
+
+
+def _has_marker(pid: str, marker: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as stream:
+            return marker in stream.read()
+    except OSError:
+        return False
