@@ -295,4 +295,4 @@ def _index_matches(path: Path, size: int) -> bool:
             row = connection.execute("select size from meta").fetchone()
     except sqlite3.DatabaseError:
         return False
-    return row == (size,)
+    return bool(row == (size,))

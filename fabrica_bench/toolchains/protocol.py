@@ -144,7 +144,10 @@ class Toolchain(Protocol):
     (no space left); whatever the candidate caused is in the results.
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Name of the back end in records."""
+        ...
 
     def describe(self) -> dict[str, str]:
         """Name, version and where it comes from; part of every record, and the same text for the same toolchain."""
