@@ -1,0 +1,193 @@
+"""Progress of a run on standard error: a live display on a terminal, one plain line per event elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from fabrica_bench.cli import console
+from fabrica_bench.runs.events import EventKind, RunEvent
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+REFRESH_PER_SECOND: Final = 8
+JOB_LINES: Final = 12
+"""Running jobs shown at most; the oldest come first, as the ones most likely to be stuck."""
+
+
+@dataclass
+class _Job:
+    """A job in progress."""
+
+    started: float
+    limit_s: float | None
+    stage: str = "starting"
+
+
+class PlainProgress:
+    """One line per event, for logs and pipes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._total = 0
+        self._done = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        return None
+
+    def __call__(self, event: RunEvent) -> None:
+        """Show an event; may be called from any thread."""
+        with self._lock:
+            line = self._line(event)
+        if line:
+            console.note(line)
+
+    def _line(self, event: RunEvent) -> str | None:
+        if event.kind is EventKind.RUN_STARTED:
+            self._total = _int(event.data, "total")
+            self._done = _int(event.data, "finished")
+            return run_line(event)
+        if event.kind is EventKind.JOB_STARTED:
+            return f"{self._count()} {job_name(event)}: started"
+        if event.kind is EventKind.JOB_FINISHED:
+            self._done += 1
+            return f"{self._count()} {job_name(event)}: {finish_text(event)}"
+        return None
+
+    def _count(self) -> str:
+        width = len(str(self._total))
+        return f"[{self._done:>{width}}/{self._total}]"
+
+
+class LiveProgress:
+    """A bar, and below it the running jobs, oldest first; finished jobs scroll by above."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._total = 0
+        self._done = 0
+        self._jobs: dict[tuple[str, int], _Job] = {}
+        self._console = console.stderr_console()
+        self._live: Live | None = None
+        self._began = time.monotonic()
+
+    def __enter__(self) -> Self:
+        from rich.live import Live
+
+        self._live = Live(
+            get_renderable=self._render,
+            console=self._console,
+            refresh_per_second=REFRESH_PER_SECOND,
+            transient=True,
+            # A JSON document on standard output must not pass through the display.
+            redirect_stdout=False,
+        )
+        self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, event: RunEvent) -> None:
+        """Show an event; may be called from any thread."""
+        with self._lock:
+            line = self._update(event)
+        if line:
+            from rich.text import Text
+
+            self._console.print(Text(line))
+
+    def _update(self, event: RunEvent) -> str | None:
+        key = (event.task or "", event.attempt)
+        if event.kind is EventKind.RUN_STARTED:
+            self._total = _int(event.data, "total")
+            self._done = _int(event.data, "finished")
+            return run_line(event)
+        if event.kind is EventKind.JOB_STARTED:
+            limit = event.data.get("limit_s")
+            self._jobs[key] = _Job(time.monotonic(), float(limit) if isinstance(limit, (int, float)) else None)
+        elif event.kind is EventKind.JOB_PROGRESS and key in self._jobs:
+            self._jobs[key].stage = event.text
+        elif event.kind is EventKind.JOB_FINISHED:
+            self._jobs.pop(key, None)
+            self._done += 1
+            return f"{job_name(event)}: {finish_text(event)}"
+        return None
+
+    def _render(self) -> RenderableType:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.spinner import Spinner
+        from rich.table import Table
+        from rich.text import Text
+
+        now = time.monotonic()
+        with self._lock:
+            done, total = self._done, self._total
+            jobs = sorted(self._jobs.items(), key=lambda item: item[1].started)
+        head = Table.grid(padding=(0, 1))
+        head.add_row(
+            Spinner("dots"),
+            ProgressBar(total=max(total, 1), completed=done, width=30),
+            Text(f"{done}/{total} tasks, {now - self._began:.0f} s"),
+        )
+        body = Table.grid(padding=(0, 2))
+        for (task, attempt), job in jobs[:JOB_LINES]:
+            limit = f" of {job.limit_s:.0f}" if job.limit_s else ""
+            name = task if attempt == 1 else f"{task} #{attempt}"
+            body.add_row(Text(f"  {name}"), Text(f"{now - job.started:.0f}{limit} s"), Text(job.stage[:60]))
+        if len(jobs) > JOB_LINES:
+            body.add_row(Text(f"  and {len(jobs) - JOB_LINES} more"), Text(""), Text(""))
+        return Group(head, body)
+
+
+def progress_display() -> PlainProgress | LiveProgress:
+    """The display that fits standard error."""
+    return LiveProgress() if console.is_live(sys.stderr) else PlainProgress()
+
+
+def run_line(event: RunEvent) -> str:
+    """What is about to run, and where its records go."""
+    data = event.data
+    taken_over = _int(data, "finished")
+    resumed = f", {taken_over} already finished" if taken_over else ""
+    toolchain = data.get("toolchain", "")
+    name = toolchain.get("toolchain", "") if isinstance(toolchain, Mapping) else toolchain
+    return (
+        f"agent {data.get('agent', '?')} on {_int(data, 'total')} tasks{resumed}; toolchain {name}, "
+        f"{_int(data, 'jobs')} at a time; records in {data.get('run_dir', '?')}"
+    )
+
+
+def job_name(event: RunEvent) -> str:
+    """The task, and the attempt where there are several."""
+    return f"{event.task}" if event.attempt == 1 else f"{event.task} #{event.attempt}"
+
+
+def finish_text(event: RunEvent) -> str:
+    """Verdict, cycles and time of a finished job on one line."""
+    verdict = event.data.get("verdict")
+    seconds = event.data.get("seconds")
+    took = f" ({seconds:.1f} s)" if isinstance(seconds, (int, float)) else ""
+    if isinstance(verdict, Mapping) and verdict.get("kind") == "valid":
+        return (
+            f"valid, {verdict['cycles']:,} cycles, reference {verdict['reference_cycles']:,}, "
+            f"speed-up {verdict['speedup']:.3f}{took}"
+        )
+    return f"{event.text}{took}"
+
+
+def _int(data: Mapping[str, Any], name: str) -> int:
+    value = data.get(name, 0)
+    return value if isinstance(value, int) else 0

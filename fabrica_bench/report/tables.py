@@ -1,0 +1,115 @@
+"""The result table as Markdown, CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Final
+
+from fabrica_bench.report.data import RunReport
+from fabrica_bench.report.figures import figures
+from fabrica_bench.runs.summary import RunRow
+
+COLUMNS: Final = (
+    "task",
+    "level",
+    "attempt",
+    "verdict",
+    "outcome",
+    "cycles",
+    "reference_cycles",
+    "speedup",
+    "model",
+    "evaluations",
+    "seconds",
+)
+
+
+def render_csv(report: RunReport) -> str:
+    """One line per attempt; empty cells where an attempt has no number. Lines end with a line feed."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, COLUMNS, extrasaction="raise", lineterminator="\n")
+    writer.writeheader()
+    for row in report.summary.rows:
+        writer.writerow({name: "" if value is None else _no_formula(value) for name, value in row.to_json().items()})
+    return stream.getvalue()
+
+
+def render_json(report: RunReport) -> str:
+    """The summary with its rows and headline numbers; the same object as `run --json` prints, without the folder."""
+    numbers = figures(report.summary)
+    body = {
+        **{name: value for name, value in report.summary.to_json().items() if name != "run_dir"},
+        "fast_0": numbers.fast_0,
+        "fast_1": numbers.fast_1,
+        "geometric_mean_speedup_of_valid": numbers.geometric_mean,
+        "created": report.manifest.created,
+        "config": report.manifest.config,
+        "versions": report.manifest.versions,
+        "key_fingerprint": report.manifest.key_fingerprint,
+    }
+    return json.dumps(body, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def render_markdown(report: RunReport) -> str:
+    """Headline and result table for an issue or a README."""
+    summary, numbers = report.summary, figures(report.summary)
+    toolchain = ", ".join(f"{name} {value}" for name, value in report.summary.toolchain.items() if name != "toolchain")
+    lines = [
+        f"## {_cell(summary.agent)}: {numbers.valid} of {numbers.total} valid",
+        "",
+        f"Model {_cell(summary.model)}; toolchain {_cell(summary.toolchain.get('toolchain', 'unknown'))} ({_cell(toolchain)}); "
+        f"run {summary.run_id} of {report.manifest.created}.",
+        "",
+    ]
+    if summary.partial:
+        lines += [f"**Partial: {summary.missing} of {summary.total} attempts have no verdict yet.**", ""]
+    lines += [
+        "| task | level | verdict | cycles | reference cycles | speed-up |",
+        "|---|---:|---|---:|---:|---:|",
+        *(_markdown_row(row) for row in summary.rows),
+        "",
+        f"fast_0 {numbers.fast_0:.3f}, fast_1 {numbers.fast_1:.3f} (share of all {numbers.total} attempts)"
+        + (
+            f"; geometric mean speed-up {numbers.geometric_mean:.3f} over the {numbers.valid} valid attempts alone."
+            if numbers.geometric_mean is not None
+            else "."
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_row(row: RunRow) -> str:
+    name = row.task if row.attempt == 1 else f"{row.task} #{row.attempt}"
+    cells = [
+        _cell(name),
+        str(row.level),
+        _cell(row.outcome),
+        number_text(row.cycles),
+        number_text(row.reference_cycles),
+        ratio_text(row.speedup),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def number_text(value: int | None) -> str:
+    """A count with thousands separators, or a dash: a missing number is never shown as one."""
+    return "–" if value is None else f"{value:,}"
+
+
+def ratio_text(value: float | None) -> str:
+    """A ratio with three decimals, or a dash."""
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _cell(text: str) -> str:
+    flat = " ".join(text.split())
+    for char in "\\|`*_<>[]":
+        flat = flat.replace(char, f"\\{char}")
+    return flat
+
+
+def _no_formula(value: object) -> object:
+    """Text that a spreadsheet would run as a formula gets a leading apostrophe."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@" and value else value
