@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 from typer.core import TyperCommand
+
+from fabrica_bench.errors import UnknownNameError
 
 PROGRAM: Final = "fabrica-bench"
 
@@ -31,6 +34,16 @@ FilterOption = Annotated[
     ),
 ]
 
+ToolchainOption = Annotated[
+    str, typer.Option("--toolchain", metavar="NAME", help="embedded, sdk (the vendor's tools on PATH) or appliance.")
+]
+ArchOption = Annotated[str, typer.Option("--arch", metavar="ARCH", help="Compile target: wse2 or wse3.")]
+SizeOption = Annotated[str, typer.Option("--size", metavar="NAME", help="Named size of the tasks; see `show TASK`.")]
+KeyOption = Annotated[
+    Path | None,
+    typer.Option("--key", metavar="FILE", help="Held-out key; without one a fresh key is made for the run."),
+]
+
 
 class FilterCommand(TyperCommand):
     """A command whose `--filter` takes several words: `--filter set=core level=1`."""
@@ -54,6 +67,21 @@ def spread_filters(words: list[str]) -> list[str]:
             in_filter = False
         spread.append(word)
     return spread
+
+
+Choice = TypeVar("Choice", bound=str)
+
+
+def checked_choice(option: str, value: str, choices: tuple[Choice, ...]) -> Choice:
+    """The choice that `value` names; letter case is ignored.
+
+    Raises:
+        UnknownNameError: It is none of them.
+    """
+    for choice in choices:
+        if choice.casefold() == value.casefold():
+            return choice
+    raise UnknownNameError(f"value of {option}", value, choices)
 
 
 def examples(*lines: str) -> str:

@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from fabrica_bench.cli.commands import catalogue, doctor
+from fabrica_bench.cli.commands import catalogue, doctor, report, run
 
-REGISTERED: Final = (catalogue, doctor)
+REGISTERED: Final = (catalogue, run, report, doctor)

@@ -12,6 +12,7 @@ from fabrica_bench.cli.console import Column
 
 if TYPE_CHECKING:
     from fabrica_bench.tasks import Task
+    from fabrica_bench.tasks.spec import Tensor
 
 
 @app.command(
@@ -25,10 +26,9 @@ if TYPE_CHECKING:
 )
 def list_command(filters: FilterOption = None, json: JsonOption = False) -> None:
     """List the tasks."""
-    from fabrica_bench.cli.filters import select_tasks
     from fabrica_bench.tasks import list_tasks
 
-    tasks = select_tasks(list_tasks(), filters or [])
+    tasks = list_tasks(filters or ())
     if json:
         console.write_json([_summary(task) for task in tasks])
         return
@@ -48,9 +48,9 @@ def show(
     json: JsonOption = False,
 ) -> None:
     """Show a task: what it computes, its inputs, outputs, sizes and files."""
-    from fabrica_bench.cli.names import task_called
+    from fabrica_bench.tasks import load_task
 
-    found = task_called(task)
+    found = load_task(task)
     if json:
         console.write_json({**_summary(found), "spec": found.spec.model_dump(mode="json")})
         return
@@ -61,7 +61,7 @@ def show(
     for title, arrays in (("inputs", spec.inputs), ("outputs", spec.outputs)):
         console.write(f"{title}:")
         for array in arrays:
-            console.write(f"  {_array_line(array)}")
+            console.write(f"  {_tensor_line(array)}")
     console.write("sizes:")
     for size in spec.sizes:
         params = ", ".join(f"{name}={value}" for name, value in size.params.items())
@@ -103,6 +103,5 @@ def _first_sentence(text: str) -> str:
     return head if len(head) <= 80 else head[:77] + "..."
 
 
-def _array_line(array: Any) -> str:
-    shape = array.shape if isinstance(array.shape, str) else f"[{','.join(str(extent) for extent in array.shape)}]"
-    return f"{array.name} {array.dtype}{shape}"
+def _tensor_line(array: Tensor) -> str:
+    return f"{array.name} {array.dtype}{array.shape}: {array.text}"
