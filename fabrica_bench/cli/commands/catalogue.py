@@ -34,7 +34,7 @@ def list_command(filters: FilterOption = None, json: JsonOption = False) -> None
         return
     columns = [Column("task"), Column("level", True), Column("family"), Column("sets"), Column("what")]
     rows = [
-        [task.name, str(task.spec.level), task.spec.family, ",".join(task.spec.sets), _first_sentence(task.spec.what)]
+        [task.name, str(task.spec.level), task.spec.family, ",".join(task.spec.sets), _first_sentence(task.spec.description)]
         for task in tasks
     ]
     console.write_table(columns, rows)
@@ -56,7 +56,7 @@ def show(
         return
     spec = found.spec
     console.write(f"{found.name}  (level {spec.level}, {spec.family})")
-    console.write(spec.what)
+    console.write(spec.description)
     console.write()
     for title, arrays in (("inputs", spec.inputs), ("outputs", spec.outputs)):
         console.write(f"{title}:")
@@ -93,7 +93,7 @@ def _summary(task: Task) -> dict[str, Any]:
         "level": spec.level,
         "family": spec.family,
         "sets": sorted({*spec.sets, "full"}),
-        "what": spec.what,
+        "description": spec.description,
         "root": str(task.root),
     }
 
