@@ -1,0 +1,53 @@
+"""What a run leaves in the working directory: `sim.log` (simprint lines) and `sim_stats.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fabrica_bench.compat.artifacts import write_json
+from fabrica_bench.errors import from_os_error
+from fabrica_bench.version import __version__
+
+if TYPE_CHECKING:
+    from fabrica_bench.wse.machine import Machine
+
+LOG_FILE: Final = "sim.log"
+STATISTICS_FILE: Final = "sim_stats.json"
+
+
+def statistics(machine: Machine) -> dict[str, Any]:
+    """Cycles of the whole run and of each launch (start of the launch to the last `unblock_cmd_stream`)."""
+    return {
+        "cycles": machine.cycle,
+        "launches": [
+            {"name": window.name, "start": window.start_cycle, "end": window.end_cycle}
+            for window in machine.launch_windows
+        ],
+        "toolchain": "fabrica-embedded",
+        "version": __version__,
+    }
+
+
+def write_statistics(machine: Machine, directory: Path = Path()) -> None:
+    """Write `sim_stats.json`.
+
+    Raises:
+        FabricaError: The directory can't be written.
+    """
+    try:
+        write_json(directory / STATISTICS_FILE, statistics(machine))
+    except OSError as error:
+        raise from_os_error(error) from error
+
+
+def write_log(machine: Machine, directory: Path = Path()) -> None:
+    """Write `sim.log`, one line `@<cycle> <text>` per line that a PE printed.
+
+    Raises:
+        FabricaError: The directory can't be written.
+    """
+    try:
+        (directory / LOG_FILE).write_text("".join(f"{line}\n" for line in machine.sim_log), encoding="utf-8")
+    except OSError as error:
+        raise from_os_error(error) from error
