@@ -1,0 +1,173 @@
+"""Finding tasks: the tasks folder, the filters of `--filter`, and loading by name."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError
+from fabrica_bench.tasks.catalogue import load_catalogue
+from fabrica_bench.tasks.spec import SET_NAMES, TaskSpec, load_spec
+from fabrica_bench.tasks.task import SPEC_FILE, Task, slug_of
+
+TASKS_VARIABLE: Final = "FABRICA_BENCH_TASKS"
+FILTER_KEYS: Final = ("set", "level", "split", "origin", "family", "name")
+_FIXED_VALUES: Final = {
+    "set": SET_NAMES,
+    "level": ("1", "2", "3", "4"),
+    "split": ("train", "test"),
+    "origin": ("original", "added", "user"),
+}
+
+
+def tasks_root(override: Path | str | None = None) -> Path:
+    """The folder whose subfolders are tasks.
+
+    In order: `override`, the environment variable FABRICA_BENCH_TASKS, the checkout's tasks/, the installed package's.
+
+    Raises:
+        FabricaError: The folder doesn't exist.
+    """
+    package = Path(__file__).resolve().parents[1]
+    chosen = override or os.environ.get(TASKS_VARIABLE)
+    if chosen:
+        root = Path(chosen)
+        if not root.is_dir():
+            origin = "--tasks" if override else TASKS_VARIABLE
+            raise FabricaError("there is no such tasks folder", place=str(root), remedy=f"check {origin}")
+        return root
+    for root in (package.parent / "tasks", package / "_tasks"):
+        if any(root.glob(f"*/{SPEC_FILE}")):
+            return root
+    raise FabricaError(
+        "no tasks are installed",
+        place=str(package / "_tasks"),
+        remedy=f"reinstall fabrica-bench, or set {TASKS_VARIABLE} to a tasks folder",
+        code=ExitCode.ENVIRONMENT,
+    )
+
+
+@dataclass(frozen=True)
+class TaskFilter:
+    """One condition of `--filter`: any of `values` for `key`; names and families may hold `*` and `?`."""
+
+    key: str
+    values: tuple[str, ...]
+
+    def matches(self, spec: TaskSpec) -> bool:
+        match self.key:
+            case "set":
+                return "full" in self.values or any(name in self.values for name in spec.sets)
+            case "level":
+                return str(spec.level) in self.values
+            case "name":
+                return any(fnmatch.fnmatchcase(spec.name.lower(), value.lower()) for value in self.values)
+            case key:
+                actual = str(getattr(spec, key)).lower()
+                return any(fnmatch.fnmatchcase(actual, value.lower()) for value in self.values)
+
+
+def parse_filters(filters: Iterable[str] | Mapping[str, str]) -> tuple[TaskFilter, ...]:
+    """Parse `key=value[,value...]` conditions; all must hold.
+
+    Raises:
+        UnknownNameError: Unknown key or value.
+        FabricaError: A condition without `=` or without a value.
+    """
+    items = [f"{key}={value}" for key, value in filters.items()] if isinstance(filters, Mapping) else list(filters)
+    return tuple(_parse_filter(item) for item in items)
+
+
+def _parse_filter(item: str) -> TaskFilter:
+    key, equals, value = item.partition("=")
+    key = key.strip()
+    if key not in FILTER_KEYS and equals:
+        raise UnknownNameError("filter key", key, FILTER_KEYS)
+    values = tuple(part.strip() for part in value.split(",") if part.strip())
+    if not values:
+        raise FabricaError(
+            f"filter {item!r} is not of the form key=value",
+            place="--filter",
+            remedy=f"write e.g. set=core or level=1,2; keys: {', '.join(FILTER_KEYS)}",
+            code=ExitCode.USAGE,
+        )
+    for known in values if key in _FIXED_VALUES else ():
+        if known not in _FIXED_VALUES[key]:
+            raise UnknownNameError(f"{key} in filter", known, _FIXED_VALUES[key])
+    return TaskFilter(key, values)
+
+
+def list_tasks(filters: Iterable[str] | Mapping[str, str] = (), root: Path | str | None = None) -> list[Task]:
+    """The written tasks that meet every filter, in the catalogue's order, then the user's own by name.
+
+    Args:
+        filters: `set=core`, `level=1,2`, `split=test`, `origin=added`, `family=scan`, `name=ReLU-1PE`; none means
+            every task (`set=full`).
+        root: A tasks folder, see `tasks_root`.
+
+    Raises:
+        UnknownNameError: A filter names something unknown, or exact names of which none is written.
+        FabricaError: A broken spec.
+    """
+    folder = tasks_root(root)
+    conditions = parse_filters(filters)
+    tasks = [_load(path.parent) for path in sorted(folder.glob(f"*/{SPEC_FILE}"))]
+    order = {entry.name: index for index, entry in enumerate(load_catalogue())}
+    tasks.sort(key=lambda task: (order.get(task.name, len(order)), task.name))
+    for condition in conditions:
+        _require_known(condition, tasks)
+    return [task for task in tasks if all(condition.matches(task.spec) for condition in conditions)]
+
+
+def _require_known(condition: TaskFilter, tasks: list[Task]) -> None:
+    if condition.key not in ("name", "family"):
+        return
+    known = {getattr(task.spec, condition.key) for task in tasks}
+    for value in condition.values:
+        if not any(fnmatch.fnmatchcase(name.lower(), value.lower()) for name in known):
+            raise _unknown(condition.key, value, known)
+
+
+def _unknown(key: str, value: str, known: set[str]) -> FabricaError:
+    planned = {slug_of(entry.name) for entry in load_catalogue()}
+    if key == "name" and slug_of(value) in planned:
+        return FabricaError(
+            f"task {value!r} is in the catalogue, but its pair is not written yet",
+            remedy="`fabrica-bench list` shows the tasks that are",
+            code=ExitCode.USAGE,
+        )
+    kind = "task" if key == "name" else f"{key} in filter"
+    return UnknownNameError(kind, value, known, listing="fabrica-bench list")
+
+
+def load_task(name: str, root: Path | str | None = None) -> Task:
+    """Load a task by its published name or its folder's name, in any letter case, or by the path of its folder.
+
+    Raises:
+        UnknownNameError: No such task; the remedy names the nearest ones.
+        FabricaError: Its spec is broken, or it is in the catalogue but not written yet.
+    """
+    if os.sep in name and (Path(name) / SPEC_FILE).is_file():
+        return _load(Path(name))
+    folder = tasks_root(root)
+    paths = {path.parent.name: path.parent for path in folder.glob(f"*/{SPEC_FILE}")}
+    slug = slug_of(name)
+    if slug in paths:
+        return _load(paths[slug])
+    names = {entry.name for entry in load_catalogue() if slug_of(entry.name) in paths}
+    raise _unknown("name", name, names | {path for path in paths if path not in map(slug_of, names)})
+
+
+def _load(folder: Path) -> Task:
+    spec = load_spec(folder / SPEC_FILE)
+    if slug_of(spec.name) != folder.name:
+        raise FabricaError(
+            f"field 'name': '{spec.name}' belongs in a folder called {slug_of(spec.name)}",
+            place=str(folder / SPEC_FILE),
+            remedy="rename the folder or the task",
+        )
+    return Task(spec, folder)
