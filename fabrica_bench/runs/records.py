@@ -124,14 +124,7 @@ class SessionEnded(_Record):
 
 
 Record = Annotated[
-    SessionStarted
-    | JobStarted
-    | AgentEvent
-    | Evaluation
-    | CandidateRecord
-    | VerdictRecord
-    | JobFailed
-    | SessionEnded,
+    SessionStarted | JobStarted | AgentEvent | Evaluation | CandidateRecord | VerdictRecord | JobFailed | SessionEnded,
     Field(discriminator="record"),
 ]
 

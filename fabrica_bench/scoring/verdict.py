@@ -7,15 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-
-class Predicate(StrEnum):
-    """The five parts of `Valid(P, S)`, in the order in which they are evaluated."""
-
-    BUILD = "Build"
-    RUN = "Run"
-    CONTRACT = "Contract"
-    TIMING = "Timing"
-    CORRECT = "Correct"
+from fabrica_bench.integrity.findings import Predicate
 
 
 class Blame(StrEnum):
@@ -84,6 +76,19 @@ class NotScored(_Record):
     blame: Blame
     reason: str
 
+
+__all__ = [
+    "Blame",
+    "Invalid",
+    "NotScored",
+    "Predicate",
+    "PredicateResult",
+    "Valid",
+    "Verdict",
+    "outcome_text",
+    "parse_verdict",
+    "verdict_bytes",
+]
 
 Verdict = Annotated[Valid | Invalid | NotScored, Field(discriminator="kind")]
 

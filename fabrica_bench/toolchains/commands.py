@@ -94,9 +94,7 @@ class CommandToolchain:
 
     def _run(self, argv: Sequence[str], workdir: Path, deadline_s: float) -> ProcessResult:
         environment = scrubbed_environment(workdir, self.environment)
-        return run_process(
-            argv, workdir=workdir, environment=environment, limits=self.limits, deadline_s=deadline_s
-        )
+        return run_process(argv, workdir=workdir, environment=environment, limits=self.limits, deadline_s=deadline_s)
 
 
 def stage_run(artifact: Path, request: RunRequest) -> list[str]:
@@ -125,14 +123,21 @@ def collect_run(result: ProcessResult, request: RunRequest) -> RunResult:
     fault = _fault_of(result, request, outputs)
     if fault is not None:
         return RunResult(False, None, fault, log, result.seconds)
-    return RunResult(True, outputs, None, log, result.seconds, launch_window(request.workdir / STATS_FILE))
+    window = launch_window(request.workdir / STATS_FILE, request.entry)
+    return RunResult(True, outputs, None, log, result.seconds, window)
 
 
-def launch_window(stats: Path) -> tuple[int, int] | None:
-    """(start, end) of the last launch in the simulator's statistics; None without a readable file."""
+def launch_window(stats: Path, entry: str | None = None) -> tuple[int, int] | None:
+    """First start and last end of an entry's launches in the simulator's statistics (of the last launch, without one).
+
+    None when there is no readable file or no such launch.
+    """
     try:
         launches = json.loads(stats.read_text(encoding="utf-8"))["launches"]
-        return (int(launches[-1]["start"]), int(launches[-1]["end"])) if launches else None
+        chosen = [item for item in launches if item["name"] == entry] if entry is not None else launches[-1:]
+        if not chosen:
+            return None
+        return int(chosen[0]["start"]), int(chosen[-1]["end"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -93,12 +93,14 @@ class RunRequest:
         workdir: Empty private folder; becomes the working directory, and everything is passed relative to it.
         inputs: Input arrays as `.npz`, or None for the runner's own seeded data.
         check: Let the runner compare with its own expected values. The scorer never does: it compares itself.
+        entry: Host-launched function whose window is wanted; None for the last launch of any.
         deadline_s: Wall-clock backstop.
     """
 
     runner: Path
     workdir: Path
     inputs: Path | None = None
+    entry: str | None = None
     check: bool = False
     deadline_s: float = 120.0
 
@@ -116,7 +118,7 @@ class RunResult:
     """Outcome of one run. `outputs` is set exactly when `ok`; `fault` exactly when not.
 
     Attributes:
-        window: (start, end) cycle of the last program launch as the simulator saw it; None where it can't tell.
+        window: (start, end) cycle of the entry's launches as the simulator saw them; None where it can't tell.
     """
 
     ok: bool

@@ -1,0 +1,98 @@
+"""Check 5: the outputs are the right numbers.
+
+Works on the arrays that the runner wrote, in the scorer's own process, where the expected values are computed after the
+run has ended. Shape and type come first, then finiteness (with no quota), then the tolerance of the spec.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fabrica_bench.integrity.findings import Finding, Predicate
+from fabrica_bench.tasks import Arrays, OutputCheck, Task
+
+NAME: Final = "outputs"
+
+MAX_OUTPUT_BYTES: Final = 256 << 20
+"""Unpacked size of an outputs file that is read at all."""
+
+POISON_WORDS: Final = {32: 0x7FC0DEAD, 16: 0x7E5D}
+"""Bit patterns, quiet NaNs as floats, that mark memory nobody wrote."""
+
+CYCLES: Final = "cycles"
+STAMPS: Final = "stamps"
+
+
+class RunOutputs(NamedTuple):
+    """Arrays that a runner wrote, and its cycle counter."""
+
+    arrays: Arrays
+    cycles: int
+    stamps: npt.NDArray[Any]
+
+
+def read_outputs(path: Path, task: Task) -> RunOutputs | str:
+    """Read an outputs file; a sentence when it isn't one.
+
+    Never unpickles, never unpacks more than `MAX_OUTPUT_BYTES`, and takes nothing but the declared names.
+    """
+    names = [output.name for output in task.spec.outputs]
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(item.file_size for item in archive.infolist())
+        if size > MAX_OUTPUT_BYTES:
+            return f"outputs unpack to {size} bytes, more than {MAX_OUTPUT_BYTES}"
+        with np.load(path, allow_pickle=False) as archive:
+            missing = [name for name in [*names, CYCLES, STAMPS] if name not in archive.files]
+            if missing:
+                return f"outputs lack {', '.join(missing)}"
+            arrays = {name: archive[name] for name in names}
+            cycles, stamps = archive[CYCLES], archive[STAMPS]
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
+        return f"outputs can't be read: {type(error).__name__}: {error}"
+    if cycles.shape != () or cycles.dtype.kind not in "iu":
+        return f"cycles are {cycles.dtype} {list(cycles.shape)}, not one integer"
+    return RunOutputs(arrays, int(cycles), stamps)
+
+
+def check_outputs(
+    task: Task, outputs: Arrays, inputs: Arrays, size: dict[str, int]
+) -> tuple[list[Finding], list[OutputCheck]]:
+    """Compare the outputs of one run with the oracle.
+
+    Returns:
+        Violations, and for every output how far it is off.
+
+    Raises:
+        FabricaError: The oracle itself is broken, e.g. an expected value isn't finite; never the candidate's fault.
+    """
+    vacuous = [output.name for output in task.spec.outputs if 0 in task.shape(output, size)]
+    if vacuous:
+        # Comparing nothing would always succeed.
+        return [_finding(f"output {vacuous[0]!r} has no elements at this size")], []
+    checks = task.check(outputs, inputs, size)
+    findings = []
+    for check in checks:
+        if not check.ok:
+            poisoned = count_poison(outputs.get(check.name))
+            never = f"; {poisoned} elements were never written" if poisoned else ""
+            findings.append(_finding(f"output {check.name!r}: {check.reason}{never}"))
+    return findings, checks
+
+
+def count_poison(array: npt.NDArray[Any] | None) -> int:
+    """Elements that still hold the poison pattern."""
+    if array is None or array.dtype.itemsize * 8 not in POISON_WORDS:
+        return 0
+    bits = array.dtype.itemsize * 8
+    words = np.ascontiguousarray(array).view(np.uint32 if bits == 32 else np.uint16)
+    return int(np.count_nonzero(words == POISON_WORDS[bits]))
+
+
+def _finding(message: str) -> Finding:
+    return Finding(NAME, Predicate.CORRECT, message)

@@ -1,0 +1,112 @@
+"""Looking at CSL syntax trees: walking, comparing without regard to places, finding declarations and calls."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+from fabrica_bench.csl import ast
+from fabrica_bench.csl.parser import parse_file
+from fabrica_bench.csl.source import virtual_source
+
+
+def parse_text(name: str, text: str) -> ast.File:
+    """Parse a file of a bundle; raises `fabrica_bench.csl.diagnostics.CslError`."""
+    return parse_file(virtual_source(name, text))
+
+
+def children(node: ast.Node) -> Iterator[ast.Node]:
+    """The nodes directly below a node, in source order of the fields."""
+    for field in dataclasses.fields(node):
+        yield from _nodes(getattr(node, field.name))
+
+
+def walk(node: ast.Node) -> Iterator[ast.Node]:
+    """The node and everything below it."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(list(children(current))))
+
+
+def shape(value: Any) -> Any:
+    """A value that is equal for equal syntax: no places, no comments, no source text."""
+    if isinstance(value, ast.Node | ast.Attributes):
+        fields = [f for f in dataclasses.fields(value) if f.name not in _PLACE_FIELDS]
+        return (type(value).__name__, *(shape(getattr(value, f.name)) for f in fields))
+    if isinstance(value, list):
+        return tuple(shape(item) for item in value)
+    if isinstance(value, Enum):
+        return value.value
+    return value
+
+
+_PLACE_FIELDS = frozenset({"span", "name_span", "op_span", "comments"})
+
+
+def place(node: ast.Node) -> str:
+    """`file:line:column` of a node."""
+    return str(node.span)
+
+
+def functions(tree: ast.File) -> dict[str, ast.FnDecl]:
+    """Top-level functions and tasks by name (the last one of a name that is declared twice)."""
+    return {item.name: item for item in tree.items if isinstance(item, ast.FnDecl)}
+
+
+def declarations(tree: ast.File) -> list[ast.VarDecl]:
+    """Top-level `const`, `var` and `param` declarations."""
+    return [item for item in tree.items if isinstance(item, ast.VarDecl)]
+
+
+def import_path(expr: ast.Expr | None) -> str | None:
+    """The file named by `@import_module("...")`, None for any other expression."""
+    if not isinstance(expr, ast.BuiltinCall) or expr.name != "import_module" or not expr.args:
+        return None
+    first = expr.args[0]
+    return first.value.decode("utf-8", errors="replace") if isinstance(first, ast.StringLit) else None
+
+
+def builtin_calls(node: ast.Node, name: str) -> Iterator[ast.BuiltinCall]:
+    """Every call of a builtin below a node."""
+    for found in walk(node):
+        if isinstance(found, ast.BuiltinCall) and found.name == name:
+            yield found
+
+
+def export_name_of(call: ast.BuiltinCall) -> str | None:
+    """The host-visible name of an `@export_symbol` call: its second argument, or the exported declaration's name."""
+    if len(call.args) > 1:
+        name = call.args[1]
+        return name.value.decode("utf-8", errors="replace") if isinstance(name, ast.StringLit) else None
+    exported = call.args[0] if call.args else None
+    return exported.name if isinstance(exported, ast.Ident) else None
+
+
+def bound_names(node: ast.Node) -> Iterator[tuple[str, ast.Node]]:
+    """Every name that a node below introduces, with the introducing node."""
+    for found in walk(node):
+        if isinstance(found, ast.VarDecl | ast.FnDecl | ast.ColorDecl | ast.ParamDecl):
+            if found.name is not None:
+                yield found.name, found
+        elif isinstance(found, ast.For):
+            yield found.item, found
+            if found.index is not None:
+                yield found.index, found
+        elif isinstance(found, ast.TensorAccess):
+            for variable in found.variables:
+                yield variable, found
+
+
+def _nodes(value: Any) -> Iterator[ast.Node]:
+    if isinstance(value, ast.Node):
+        yield value
+    elif isinstance(value, ast.Attributes):
+        for field in dataclasses.fields(value):
+            yield from _nodes(getattr(value, field.name))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _nodes(item)

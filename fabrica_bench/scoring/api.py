@@ -1,0 +1,69 @@
+"""The scorer as a library: `score` a candidate, and decide whether to `accept` one over another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fabrica_bench.scoring.metrics import accept, fast_p
+from fabrica_bench.scoring.verdict import Invalid, NotScored, Valid
+
+if TYPE_CHECKING:
+    from fabrica_bench.plugins import Workflow
+    from fabrica_bench.tasks import Task
+    from fabrica_bench.tasks.seeds import HeldOutKey
+    from fabrica_bench.tasks.spec import Arch
+    from fabrica_bench.toolchains import Toolchain
+
+__all__ = ["accept", "fast_p", "score"]
+
+
+def score(
+    task: Task | str,
+    candidate: Path | str | Mapping[str, str],
+    *,
+    toolchain: Toolchain | str = "embedded",
+    arch: Arch = "wse3",
+    size: str = "small",
+    workflow: Workflow = "W1",
+    key: HeldOutKey | None = None,
+) -> Valid | Invalid | NotScored:
+    """Build, run and judge a candidate over 3 visible and 5 held-out inputs.
+
+    Args:
+        task: A task, or its name.
+        candidate: A folder with the editable files, or their texts by name.
+        toolchain: A back end, or its name.
+        arch: Compile target.
+        size: Named size of the task.
+        workflow: What the candidate may change.
+        key: Held-out key; a fresh one when None, so that nobody can know the inputs beforehand.
+
+    Returns:
+        A verdict; only a `Valid` one has cycles.
+
+    Raises:
+        FabricaError: The task, size, toolchain or folder doesn't exist.
+
+    Example:
+        >>> from fabrica_bench import load_task, score
+        >>> verdict = score(load_task("ReLU-1PE"), "my-candidate/")  # doctest: +SKIP
+        >>> verdict.kind  # doctest: +SKIP
+        'valid'
+    """
+    from fabrica_bench.scoring.inputs import held_out_cases, held_out_seeds, visible_cases
+    from fabrica_bench.scoring.scorer import Scorer
+    from fabrica_bench.scoring.validity import Conditions
+    from fabrica_bench.tasks import load_task
+    from fabrica_bench.tasks.seeds import HeldOutKey
+    from fabrica_bench.toolchains import get_toolchain
+
+    resolved = load_task(task) if isinstance(task, str) else task
+    backend = get_toolchain(toolchain) if isinstance(toolchain, str) else toolchain
+    resolved.size(size)
+    seeds = held_out_seeds(resolved, key or HeldOutKey.fresh())
+    cases = (*visible_cases(resolved), *held_out_cases(resolved, seeds))
+    conditions = Conditions(resolved, backend, arch, size, workflow)
+    source = Path(candidate) if isinstance(candidate, str) else candidate
+    return Scorer(conditions).score(source, cases)
