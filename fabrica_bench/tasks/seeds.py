@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.version import SUITE_VERSION
 
-SUITE_VERSION: Final = "1"
 KEY_BYTES: Final = 32
 SEED_BYTES: Final = 16
 
@@ -90,7 +90,7 @@ class HeldOutKey:
         """The held-out seed of a task's index-th input, below 2**128.
 
         Args:
-            suite_version: Version of the suite, see `SUITE_VERSION`.
+            suite_version: Version of the suite, see `fabrica_bench.version`.
             task: Published name of the task.
             index: From 0.
         """
