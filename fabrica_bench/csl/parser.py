@@ -13,7 +13,7 @@ from fabrica_bench.csl import ast
 from fabrica_bench.csl.diagnostics import CslError, Diagnostic, Severity
 from fabrica_bench.csl.lexer import tokenize
 from fabrica_bench.csl.statement_parser import StatementParser
-from fabrica_bench.csl.token_cursor import ParseAbortedError, ParseFailureError, describe
+from fabrica_bench.csl.token_cursor import ParseAbortedError, ParseFailureError, describe, track_bracket
 
 #: Deepest syntax tree that is accepted. Chains (`a + b + ...`, `else if`) deepen the tree without nesting the source.
 MAX_TREE_DEPTH: Final = 500
@@ -88,9 +88,17 @@ class Parser(StatementParser):
             self.skip_statement(start)
             return
         # Code outside of any declaration, perhaps because a block was closed too early: one error for all of it.
-        self.advance()
-        while self.kind not in ("eof", "}") and not (self.starts_top_level() or self.kind in _DECLARATION_KEYWORDS):
+        unclosed: list[str] = []
+        while self.kind != "eof":
+            track_bracket(unclosed, self.kind)
             self.advance()
+            if self.starts_top_level() or (not unclosed and self.restarts()):
+                return
+
+    def restarts(self) -> bool:
+        """Whether skipped code outside of any declaration ends here."""
+        foreign = self.token.text in _FOREIGN_WORDS and self.column(self.token) == 1
+        return foreign or self.kind == "}" or self.kind in _DECLARATION_KEYWORDS
 
     def top_level(self) -> ast.TopLevel:
         start, kind = self.token.start, self.kind

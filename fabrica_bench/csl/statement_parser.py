@@ -7,7 +7,7 @@ from typing import Final, Literal, NoReturn
 from fabrica_bench.csl import ast
 from fabrica_bench.csl.expression_parser import ExpressionParser
 from fabrica_bench.csl.lexer import Token
-from fabrica_bench.csl.token_cursor import ParseFailureError, UnclosedBlockError, describe
+from fabrica_bench.csl.token_cursor import ParseFailureError, UnclosedBlockError, describe, track_bracket
 
 ASSIGN_OPS: Final = frozenset(("=", "+=", "-=", "*=", "/=", "%=", "<<=", ">>=", "&=", "|=", "^="))
 #: After `return` or `break` these tokens mean that no value follows.
@@ -238,8 +238,9 @@ class StatementParser(ExpressionParser):
     def give_up_loop_header(self, opening: Token) -> NoReturn:
         """Report a header that is not `(iterable)`; the body is still parsed, for its errors."""
         self.report(f"expected ')', got {describe(self.token)}", self.span(self.token), _LOOP_HINT)
-        start = self.tokens.index(opening)
-        while self.kind not in ("{", "}", "eof") and self.open_brackets(start):
+        unclosed = [opening.kind]
+        while self.kind not in ("{", "}", "eof") and unclosed:
+            track_bracket(unclosed, self.kind)
             self.advance()
         if self.kind == "{":
             self.block()

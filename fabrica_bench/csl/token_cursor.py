@@ -159,7 +159,7 @@ class TokenCursor:
 
     def column(self, token: Token) -> int:
         """1-based column of a token."""
-        return token.start - self.source.text.rfind("\n", 0, token.start)
+        return self.source.position(token.start)[1]
 
     # -------------------------------------------------------------------------------------------- errors
 
