@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 from typer.core import TyperCommand
 
 from fabrica_bench.errors import UnknownNameError
 
+if TYPE_CHECKING:
+    from fabrica_bench.plugins import Workflow
+
 PROGRAM: Final = "fabrica-bench"
+
+WORKFLOWS: Final[tuple[Workflow, ...]] = ("W1", "W1-C", "W2")
 
 app = typer.Typer(
     name=PROGRAM,
@@ -39,6 +44,10 @@ ToolchainOption = Annotated[
 ]
 ArchOption = Annotated[str, typer.Option("--arch", metavar="ARCH", help="Compile target: wse2 or wse3.")]
 SizeOption = Annotated[str, typer.Option("--size", metavar="NAME", help="Named size of the tasks; see `show TASK`.")]
+WorkflowOption = Annotated[
+    str,
+    typer.Option("--workflow", metavar="NAME", help="What may change: W1 compute file, W1-C layout too, W2 optimise."),
+]
 KeyOption = Annotated[
     Path | None,
     typer.Option("--key", metavar="FILE", help="Held-out key; without one a fresh key is made for the run."),

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,7 +95,7 @@ def _write_rich_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], 
     Console(file=sys.stdout, highlight=False).print(table)
 
 
-def _write(stream: IO[str], text: str) -> None:
+def _write(stream: TextIO, text: str) -> None:
     try:
         stream.write(text + "\n")
     except UnicodeEncodeError:

@@ -222,7 +222,9 @@ def check_run_folder() -> Check:
     if not os.access(folder, os.W_OK):
         return Check("run folder", State.BROKEN, f"{folder} is not writable", "choose another one with --out DIR")
     if free_mib < 200:
-        return Check("run folder", State.BROKEN, f"{free_mib} MiB free at {folder}", "free some space, or use --out DIR")
+        return Check(
+            "run folder", State.BROKEN, f"{free_mib} MiB free at {folder}", "free some space, or use --out DIR"
+        )
     return Check("run folder", State.OK, f"{folder / 'runs'}, {free_mib:,} MiB free")
 
 
@@ -230,8 +232,10 @@ def vendor_tool(name: str) -> Path | None:
     """The first executable called `name` on PATH that doesn't answer `--version` as ours does."""
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         path = Path(folder or ".") / name
-        if path.is_file() and os.access(path, os.X_OK) and not (_ask([str(path), "--version"]) or "").startswith(
-            "fabrica-bench"
+        if (
+            path.is_file()
+            and os.access(path, os.X_OK)
+            and not (_ask([str(path), "--version"]) or "").startswith("fabrica-bench")
         ):
             return path
     return None

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import typer
 
@@ -18,7 +18,9 @@ from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
 assert commands.REGISTERED  # importing the package is what adds the commands
 
 # typer brings its own copy of click or uses the installed one, depending on its version; both have this class.
-_CLICK_ERRORS: Final = tuple(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+_CLICK_ERRORS: Final[tuple[type[Exception], ...]] = tuple(
+    cast("type[Exception]", kind) for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
 
 DEBUG_VARIABLE: Final = "FABRICA_DEBUG"
 """When set, an internal error's traceback goes to standard error instead of a file."""

@@ -1,4 +1,4 @@
-"""Pages and tables from the records of a run: a pure function of the run folder, and byte-identical for the same records."""
+"""Pages and tables from the records of a run: pure functions of the run folder, so the same records give the same bytes."""
 
 from __future__ import annotations
 

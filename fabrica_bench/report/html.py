@@ -75,7 +75,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(number=number_text, ratio=ratio_text, percent=lambda share: f"{100 * share:.0f} %")
+    environment.filters.update(number=number_text, ratio=ratio_text, percent=_percent)
     return environment
 
 
@@ -173,6 +173,10 @@ def _diff(before: Mapping[str, str], after: Mapping[str, str]) -> list[tuple[str
             kind = {"+": "add", "-": "del", "@": "head"}.get(line[:1], "same")
             lines.append(("head" if line.startswith(("+++", "---")) else kind, line))
     return lines
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.0f} %"
 
 
 def _cut(text: str) -> str:

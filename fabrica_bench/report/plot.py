@@ -88,7 +88,8 @@ def _rows(axis: LogAxis, marks: Sequence[Mark]) -> list[str]:
             y += GROUP_HEIGHT
         middle = y + ROW_HEIGHT / 2
         parts.append(
-            f'<text class="label" x="{LABEL_WIDTH - 10}" y="{middle + 4:.1f}" text-anchor="end">{escape(mark.task)}</text>'
+            f'<text class="label" x="{LABEL_WIDTH - 10}" y="{middle + 4:.1f}" text-anchor="end">'
+            f"{escape(mark.task)}</text>"
         )
         parts.append(_mark(axis, mark, middle))
         y += ROW_HEIGHT

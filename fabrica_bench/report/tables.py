@@ -55,11 +55,12 @@ def render_json(report: RunReport) -> str:
 def render_markdown(report: RunReport) -> str:
     """Headline and result table for an issue or a README."""
     summary, numbers = report.summary, figures(report.summary)
-    toolchain = ", ".join(f"{name} {value}" for name, value in report.summary.toolchain.items() if name != "toolchain")
+    toolchain = summary.toolchain.get("toolchain", "unknown")
+    details = ", ".join(f"{name} {value}" for name, value in summary.toolchain.items() if name != "toolchain")
     lines = [
         f"## {_cell(summary.agent)}: {numbers.valid} of {numbers.total} valid",
         "",
-        f"Model {_cell(summary.model)}; toolchain {_cell(summary.toolchain.get('toolchain', 'unknown'))} ({_cell(toolchain)}); "
+        f"Model {_cell(summary.model)}; toolchain {_cell(toolchain)} ({_cell(details)}); "
         f"run {summary.run_id} of {report.manifest.created}.",
         "",
     ]
@@ -70,7 +71,7 @@ def render_markdown(report: RunReport) -> str:
         "|---|---:|---|---:|---:|---:|",
         *(_markdown_row(row) for row in summary.rows),
         "",
-        f"fast_0 {numbers.fast_0:.3f}, fast_1 {numbers.fast_1:.3f} (share of all {numbers.total} attempts)"
+        f"fast_0 {ratio_text(numbers.fast_0)}, fast_1 {ratio_text(numbers.fast_1)} (shares of the scored attempts)"
         + (
             f"; geometric mean speed-up {numbers.geometric_mean:.3f} over the {numbers.valid} valid attempts alone."
             if numbers.geometric_mean is not None

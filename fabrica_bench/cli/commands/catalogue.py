@@ -34,7 +34,13 @@ def list_command(filters: FilterOption = None, json: JsonOption = False) -> None
         return
     columns = [Column("task"), Column("level", True), Column("family"), Column("sets"), Column("what")]
     rows = [
-        [task.name, str(task.spec.level), task.spec.family, ",".join(task.spec.sets), _first_sentence(task.spec.description)]
+        [
+            task.name,
+            str(task.spec.level),
+            task.spec.family,
+            ",".join(task.spec.sets),
+            _first_sentence(task.spec.description),
+        ]
         for task in tasks
     ]
     console.write_table(columns, rows)

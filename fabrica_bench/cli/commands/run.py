@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,15 +16,10 @@ from fabrica_bench.cli.app import (
     KeyOption,
     SizeOption,
     ToolchainOption,
+    WorkflowOption,
     app,
-    checked_choice,
     examples,
 )
-from fabrica_bench.errors import ExitCode, FabricaError
-
-if TYPE_CHECKING:
-    from fabrica_bench.runs.config import RunConfig
-    from fabrica_bench.runs.summary import RunSummary
 
 
 @app.command(
@@ -51,9 +44,7 @@ def run(
     toolchain: ToolchainOption = "embedded",
     arch: ArchOption = "wse3",
     size: SizeOption = "small",
-    workflow: Annotated[
-        str, typer.Option("--workflow", metavar="NAME", help="What may change: W1 (compute file), W1-C, W2.")
-    ] = "W1",
+    workflow: WorkflowOption = "W1",
     repeat: Annotated[int, typer.Option("--repeat", metavar="K", min=1, help="Attempts per task.")] = 1,
     key: KeyOption = None,
     json: JsonOption = False,
@@ -64,88 +55,37 @@ def run(
     once: after an interruption, the same command with the same --out continues.
     """
     from fabrica_bench.cli.progress import progress_display
-    from fabrica_bench.runs.config import RunConfig
+    from fabrica_bench.cli.runs import (
+        available_cores,
+        chosen_tasks,
+        default_run_folder,
+        exit_code,
+        make_config,
+        write_page,
+    )
     from fabrica_bench.runs.orchestration import execute_run
 
-    chosen = chosen_tasks(filters or [])
-    config = RunConfig(
+    config = make_config(
         agent=agent,
-        tasks=tuple(chosen),
+        tasks=chosen_tasks(filters or []),
         out=out if out is not None else default_run_folder(agent),
         toolchain=toolchain,
-        arch=checked_choice("--arch", arch, ("wse2", "wse3")),
+        arch=arch,
         size=size,
-        workflow=checked_choice("--workflow", workflow, ("W1", "W1-C", "W2")),
-        repeat=repeat,
+        workflow=workflow,
+        key=key,
         jobs=jobs or available_cores(),
-        key_file=key,
+        repeat=repeat,
     )
     with progress_display() as progress:
         summary = execute_run(config, progress)
-    page = _report_page(config)
+    page = write_page(config)
     if json:
         console.write_json({**summary.to_json(), "report": str(page)})
     else:
-        _write_results(summary, page)
+        from fabrica_bench.cli.results import write_run
+
+        write_run(summary)
+        console.write(f"run folder {summary.run_dir}")
+        console.write(f"report     {page}")
     raise typer.Exit(exit_code(summary))
-
-
-def chosen_tasks(filters: list[str]) -> list[str]:
-    """Names of the tasks that meet every filter.
-
-    Raises:
-        FabricaError: A filter is wrong, or no task meets all of them.
-    """
-    from fabrica_bench.tasks import list_tasks
-
-    names = [task.name for task in list_tasks(filters)]
-    if not names:
-        raise FabricaError(
-            f"no task fulfils {' '.join(filters)}" if filters else "there is no task",
-            place="--filter",
-            remedy="drop one of the filters; `fabrica-bench list` shows every task",
-            code=ExitCode.USAGE,
-        )
-    return names
-
-
-def default_run_folder(agent: str) -> Path:
-    """A new folder under `runs/`, named after the agent and the time in UTC."""
-    safe = "".join(char if char.isalnum() or char in "-_." else "-" for char in agent)
-    stem = Path("runs") / f"{safe}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    folder, number = stem, 1
-    while folder.exists():
-        number += 1
-        folder = stem.with_name(f"{stem.name}-{number}")
-    return folder
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def exit_code(summary: RunSummary) -> ExitCode:
-    """Success when every attempt has a verdict, whatever it says; a failure of harness or machine is one here too."""
-    from fabrica_bench.scoring.verdict import Blame, NotScored
-
-    ours = {Blame.HARNESS, Blame.MACHINE}
-    if summary.partial or any(
-        isinstance(row.verdict, NotScored) and row.verdict.blame in ours for row in summary.rows
-    ):
-        return ExitCode.HARNESS
-    return ExitCode.OK
-
-
-def _report_page(config: RunConfig) -> Path:
-    from fabrica_bench.report import write_report
-
-    return write_report(config.out)
-
-
-def _write_results(summary: RunSummary, page: Path) -> None:
-    from fabrica_bench.cli.results import write_run
-
-    write_run(summary)
-    console.write(f"run folder {summary.run_dir}")
-    console.write(f"report     {page}")

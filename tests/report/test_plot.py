@@ -1,0 +1,49 @@
+"""The speed-up plot: a true logarithmic axis, parity always on it, and valid XML."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabrica_bench.report.plot import LogAxis, Mark, speedup_svg
+
+RATIOS = st.lists(st.floats(min_value=2**-40, max_value=2**40), min_size=1, max_size=20)
+
+
+@given(RATIOS)
+def test_every_value_and_parity_lie_on_the_axis(values):
+    axis = LogAxis.covering(values)
+    for value in [*values, 1.0]:
+        assert -1e-9 <= axis.position(value) <= 1 + 1e-9
+    assert 1.0 in [value for value, _ in axis.ticks()]
+    assert len(axis.ticks()) <= 15
+
+
+def test_equal_ratios_are_equal_distances():
+    axis = LogAxis.covering([0.25, 4.0])
+    assert axis.position(1.0) - axis.position(0.25) == pytest.approx(axis.position(4.0) - axis.position(1.0))
+
+
+def test_without_values_the_axis_still_shows_parity():
+    assert LogAxis.covering([]) == LogAxis(-1, 1)
+
+
+def test_the_drawing_is_xml_whatever_the_tasks_are_called():
+    marks = [Mark('<b> & "x"', 1, 2.0, ""), Mark("b", 1, None, "fails <Correct>"), Mark("c", 2, 0.5, "")]
+    root = ElementTree.fromstring(speedup_svg(marks))
+    circles = [element for element in root.iter() if element.tag.endswith("circle")]
+    assert [circle.get("class") for circle in circles] == ["faster", "slower"]
+    texts = [element.text for element in root.iter() if element.tag.endswith("text")]
+    assert "fails <Correct>" in texts
+    assert texts.count("Level 1") == 1
+    assert texts.count("Level 2") == 1
+
+
+def test_faster_marks_are_right_of_parity_and_slower_ones_left():
+    root = ElementTree.fromstring(speedup_svg([Mark("a", 1, 3.0, ""), Mark("b", 1, 0.3, "")]))
+    fast, slow = [float(e.get("cx", "nan")) for e in root.iter() if e.tag.endswith("circle")]
+    (parity,) = [float(e.get("x1", "nan")) for e in root.iter() if e.get("class") == "parity"]
+    assert slow < parity < fast
