@@ -5,7 +5,6 @@ Each check looks, and runs nothing that could hang for long: a tool that is aske
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -81,18 +80,16 @@ def check_python() -> Check:
 
 
 def check_embedded() -> Check:
-    """Compile a two-line program with the embedded compiler, in another process as a run does."""
-    from fabrica_bench.version import __version__
-
+    """Ask the embedded compiler for its version, in another process as a run does."""
     answer = _ask([sys.executable, "-m", "fabrica_bench.compat.cslc", "--version"])
-    if answer is None:
+    if not answer:
         return Check(
             "embedded toolchain",
             State.BROKEN,
             "`python -m fabrica_bench.compat.cslc --version` gives no answer",
             "reinstall: pip install --force-reinstall fabrica-bench",
         )
-    return Check("embedded toolchain", State.OK, answer or f"fabrica-bench {__version__}")
+    return Check("embedded toolchain", State.OK, answer)
 
 
 def check_tasks() -> Check:
@@ -162,28 +159,23 @@ def check_fts5() -> Check:
 
 def check_sdk() -> Check:
     """The vendor's compiler and host Python on PATH; our own executables of the same names don't count."""
-    found = {tool: vendor_tool(tool) for tool in ("cslc", "cs_python")}
-    missing = [tool for tool, path in found.items() if path is None]
-    if missing:
-        return Check(
-            "vendor SDK",
-            State.ABSENT,
-            f"no {' or '.join(missing)} of the vendor's on PATH",
-            "optional: get the Cerebras SDK from the vendor, put its folder on PATH, and run with --toolchain sdk",
-        )
-    return Check("vendor SDK", State.OK, ", ".join(str(path) for path in found.values()))
+    return _back_end("sdk", "vendor SDK")
 
 
 def check_appliance() -> Check:
     """The client package of the vendor's appliance."""
-    if _importable("cerebras.sdk.client") or _importable("cerebras_sdk"):
-        return Check("appliance client", State.OK, "cerebras_sdk is installed")
-    return Check(
-        "appliance client",
-        State.ABSENT,
-        "the package cerebras_sdk is not installed",
-        "optional: install the client that belongs to your appliance's release to measure on a wafer",
-    )
+    return _back_end("appliance", "appliance client")
+
+
+def _back_end(name: str, title: str) -> Check:
+    from fabrica_bench.errors import FabricaError
+    from fabrica_bench.toolchains import get_toolchain
+
+    try:
+        facts = get_toolchain(name).describe()
+    except FabricaError as error:
+        return Check(title, State.ABSENT, error.message, f"optional: {error.remedy}")
+    return Check(title, State.OK, ", ".join(f"{key} {value}" for key, value in facts.items() if key != "toolchain"))
 
 
 def check_nvcc() -> Check:
@@ -226,26 +218,6 @@ def check_run_folder() -> Check:
             "run folder", State.BROKEN, f"{free_mib} MiB free at {folder}", "free some space, or use --out DIR"
         )
     return Check("run folder", State.OK, f"{folder / 'runs'}, {free_mib:,} MiB free")
-
-
-def vendor_tool(name: str) -> Path | None:
-    """The first executable called `name` on PATH that doesn't answer `--version` as ours does."""
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        path = Path(folder or ".") / name
-        if (
-            path.is_file()
-            and os.access(path, os.X_OK)
-            and not (_ask([str(path), "--version"]) or "").startswith("fabrica-bench")
-        ):
-            return path
-    return None
-
-
-def _importable(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def _ask(command: list[str]) -> str | None:

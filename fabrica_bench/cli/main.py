@@ -37,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         answer: Any = app(list(arguments) if arguments is not None else None, prog_name=PROGRAM, standalone_mode=False)
+        if answer == ExitCode.INTERRUPTED:
+            # Newer typer versions turn Ctrl-C into this code.
+            raise KeyboardInterrupt
     except FabricaError as error:
         report_error(error)
         return error.code
@@ -70,8 +73,9 @@ def report_error(error: FabricaError) -> None:
 def _report_usage(error: Any) -> int:
     """A wrong option or argument, as click describes it; `--help` of the command in question is the remedy."""
     message = str(error.format_message()).strip()
-    if not message:
-        # No argument at all: the help was printed, and that is all that was wanted.
+    if type(error).__name__ == "NoArgsIsHelpError" or not message:
+        # No argument at all: the message is the help, or older versions have printed it already.
+        console.note(message)
         return ExitCode.USAGE
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else PROGRAM

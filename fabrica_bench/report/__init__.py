@@ -1,4 +1,4 @@
-"""Pages and tables from the records of a run: pure functions of the run folder, so the same records give the same bytes."""
+"""Pages and tables from the records of a run: the same records give the same bytes."""
 
 from __future__ import annotations
 

@@ -32,11 +32,11 @@ GLOSSARY: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "geometric mean",
-        "exponential of the mean logarithm of the speed-ups of the valid attempts alone; it says nothing about the rest",
+        "exponential of the mean logarithm of the valid attempts' speed-ups; it says nothing about the others",
     ),
     (
         "not scored",
-        "there was nothing to judge: the agent produced no candidate, or harness or machine failed; the blame says which",
+        "there was nothing to judge: the agent offered no candidate, or harness or machine failed; the blame says which",
     ),
 )
 

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 import pytest
+from helpers.cli_run import Cli, Outcome
+from helpers.sample_run import write_sample_run
 
 from fabrica_bench.cli.main import main
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-    def json(self) -> Any:
-        """The one JSON document on standard output."""
-        return json.loads(self.out)
-
-
-Cli = Callable[..., Outcome]
 
 
 @pytest.fixture
@@ -42,12 +25,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
     return invoke
 
 
-def assert_one_clear_error(outcome: Outcome, code: int, *mentions: str) -> None:
-    """The command failed with this code and one message that mentions all of that and says what to do."""
-    assert outcome.code == code, outcome
-    assert outcome.out == ""
-    errors = [line for line in outcome.err.splitlines() if line.startswith("error: ")]
-    assert len(errors) == 1, outcome.err
-    assert "  fix: " in outcome.err
-    for mention in mentions:
-        assert mention in outcome.err
+@pytest.fixture
+def sample_run(tmp_path: Path) -> Path:
+    """A partial run with every kind of outcome."""
+    return write_sample_run(tmp_path / "run")

@@ -58,7 +58,6 @@ def test_a_number_that_is_none_is_a_usage_error(cli):
     outcome = cli("run", "--agent", "null", "--jobs", "many")
     assert outcome.code == ExitCode.USAGE
     assert "--jobs" in outcome.err
-    assert "many" in outcome.err
 
 
 def test_ctrl_c_ends_with_130_and_says_that_work_is_kept(cli, monkeypatch):
