@@ -64,28 +64,35 @@ class Scorer:
             )
         return evaluation
 
-    def score(self, candidate: Path | Mapping[str, str], cases: Sequence[InputCase]) -> AnyVerdict:
-        """The verdict on a candidate.
-
-        A candidate whose files can't be accepted is invalid by contract; a fault of the machine or of the benchmark
-        gives `NotScored`.
+    def judge(self, candidate: Path | Mapping[str, str], cases: Sequence[InputCase]) -> Valid | Invalid:
+        """The verdict on a candidate. One whose files can't be accepted is invalid by contract.
 
         Raises:
-            FabricaError: `candidate` is a folder that doesn't exist or can't be read.
+            FabricaError: `candidate` is a folder that can't be read, or the machine failed.
+            HarnessFault: The benchmark itself is at fault.
         """
         try:
             files = read_candidate(candidate, self.editable)
         except CandidateError as error:
             return invalid_files(error)
+        evaluation = self.evaluate(files, cases)
+        if not evaluation.ok or not evaluation.samples:
+            return _invalid(evaluation)
+        return _valid(evaluation, self.reference(cases))
+
+    def score(self, candidate: Path | Mapping[str, str], cases: Sequence[InputCase]) -> AnyVerdict:
+        """Like `judge`, but a fault of the machine or of the benchmark is a verdict too: `NotScored`.
+
+        Raises:
+            FabricaError: `candidate` is a folder that doesn't exist or can't be read.
+        """
         try:
-            evaluation = self.evaluate(files, cases)
-            if not evaluation.ok or not evaluation.samples:
-                return _invalid(evaluation)
-            reference = self.reference(cases)
+            return self.judge(candidate, cases)
         except FabricaError as error:
+            if error.code not in (ExitCode.ENVIRONMENT, ExitCode.HARNESS):
+                raise
             blame = Blame.MACHINE if error.code == ExitCode.ENVIRONMENT else Blame.HARNESS
             return NotScored(blame=blame, reason=str(error))
-        return _valid(evaluation, reference)
 
     def reference_share(self, files: Mapping[str, str]) -> float:
         """Largest share of a reference kernel's distinctive text that a candidate's file holds, 0 to 1."""

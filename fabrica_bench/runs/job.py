@@ -1,0 +1,222 @@
+"""One attempt at one task, in a process of its own: `python -m fabrica_bench.runs.job`.
+
+Reads a job (one JSON object), runs the agent, then says `sealed`; only then does the coordinator send the held-out
+seeds, so that nothing that an agent could reach ever knows them. Writes JSON lines:
+
+    {"type": "progress", "stage": ..., "text": ...}
+    {"type": "agent_event", "event": ..., "data": {...}}
+    {"type": "evaluation", ...}        a compile or visible run of the agent
+    {"type": "candidate", ...}         its answer, when there is one
+    {"type": "sealed"}                 answered by {"type": "seeds", "seeds": ["...", ...]}
+    {"type": "verdict", ...} | {"type": "failed", "code": N, "reason": ...}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from statistics import median_low
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict
+
+from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
+from fabrica_bench.firewall.view import task_view
+from fabrica_bench.plugins import Budget, Candidate, CompileOutcome, VisibleRun, Workflow
+from fabrica_bench.runs.agent_process import AgentFailure, run_agent
+from fabrica_bench.scoring.candidate import CandidateError, candidate_digest, read_candidate
+from fabrica_bench.scoring.inputs import held_out_cases, visible_cases
+from fabrica_bench.scoring.scorer import Scorer
+from fabrica_bench.scoring.staging import task_digest
+from fabrica_bench.scoring.validity import Conditions, build_only, content_key
+from fabrica_bench.scoring.verdict import Blame, Invalid, NotScored, Valid
+from fabrica_bench.tasks import load_task
+from fabrica_bench.tasks.spec import Arch
+from fabrica_bench.toolchains import get_toolchain
+
+LOG_LIMIT: Final = 4000
+"""Characters of toolchain output that an agent and the records get per evaluation."""
+
+REFERENCE_CONTROL: Final = "reference"
+"""The one control that stands for the reference kernel: it hands in nothing and the harness supplies the files."""
+
+
+class JobSpec(BaseModel):
+    """What a job is told at its start. `files` skips the agent and scores these."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    agent: str
+    model: str
+    control: bool
+    task: str
+    attempt: int
+    toolchain: str
+    arch: Arch
+    size: str
+    workflow: Workflow
+    budget: Budget
+    files: dict[str, str] | None = None
+
+
+class Job:
+    """State of one attempt. `emit` sends a message to the coordinator."""
+
+    def __init__(self, spec: JobSpec, channel: _Channel) -> None:
+        self.spec = spec
+        self._channel = channel
+        self.task = load_task(spec.task)
+        self.toolchain = get_toolchain(spec.toolchain)
+        self.scorer = Scorer(Conditions(self.task, self.toolchain, spec.arch, spec.size, spec.workflow))
+        self.visible = visible_cases(self.task)
+        self.evaluations = 0
+        self.model = spec.model
+
+    def run(self) -> None:
+        """Do the whole job."""
+        answer: dict[str, str] | NotScored
+        answer = self._translate() if self.spec.files is None else self.spec.files
+        self._emit("sealed")
+        seeds = [int(text) for text in self._channel.receive()["seeds"]]
+        cases = (*self.visible, *held_out_cases(self.task, seeds))
+        commitments = [case.commitment for case in cases if case.kind == "held-out"]
+        verdict: Valid | Invalid | NotScored
+        files: dict[str, str] = {}
+        if isinstance(answer, NotScored):
+            verdict, digest = answer, None
+        else:
+            self._emit("progress", stage="score", text="scoring on visible and held-out inputs")
+            files, digest = answer, candidate_digest(answer)
+            verdict = self.scorer.judge(files, cases)
+        self._emit(
+            "verdict",
+            verdict=verdict.model_dump(mode="json"),
+            key=content_key(self.scorer.conditions, files, cases, task_digest(self.task)),
+            candidate=digest,
+            model=self.model,
+            evaluations=self.evaluations,
+            commitments=commitments,
+        )
+
+    # ------------------------------------------------------------------------------------------- agent
+
+    def _translate(self) -> dict[str, str] | NotScored:
+        spec = self.spec
+        view = task_view(
+            self.task, arch=spec.arch, size=spec.size, workflow=spec.workflow, toolchain=self.toolchain.name
+        )
+        self._emit("progress", stage="agent", text=f"agent {spec.agent} at work")
+        begin = time.monotonic()
+        try:
+            answer = run_agent(spec.agent, view, spec.budget, call=self._call, log=self._log)
+        except AgentFailure as failure:
+            return NotScored(blame=Blame.AGENT, reason=f"the agent failed: {failure}")
+        if answer.candidate is None:
+            return NotScored(blame=Blame.AGENT, reason=f"the agent gave up: {'; '.join(answer.gave_up)}")
+        candidate = self._completed(answer.candidate)
+        self.model = candidate.model or spec.model
+        self._emit(
+            "candidate",
+            model=self.model,
+            notes=list(candidate.notes),
+            files=candidate.files,
+            seconds=time.monotonic() - begin,
+        )
+        return dict(candidate.files)
+
+    def _completed(self, candidate: Candidate) -> Candidate:
+        """The reference control's empty candidate, filled in; any other candidate as it is."""
+        if self.spec.control and self.spec.agent == REFERENCE_CONTROL and not candidate.files:
+            return candidate.model_copy(update={"files": self.scorer.reference_files()})
+        return candidate
+
+    def _call(self, method: str, files: dict[str, str]) -> CompileOutcome | VisibleRun:
+        self.evaluations += 1
+        begin = time.monotonic()
+        outcome = self._compile(files) if method == "compile" else self._run_visible(files)
+        text = "" if isinstance(outcome, CompileOutcome) else outcome.outcome
+        self._emit(
+            "evaluation",
+            index=self.evaluations,
+            action=method,
+            ok=outcome.ok,
+            outcome=text or ("compiled" if outcome.ok else "does not compile"),
+            cycles=None if isinstance(outcome, CompileOutcome) else outcome.cycles,
+            diagnostics=outcome.diagnostics if isinstance(outcome, CompileOutcome) else [],
+            log=None if isinstance(outcome, CompileOutcome) else outcome.log,
+            files=files,
+            seconds=time.monotonic() - begin,
+        )
+        return outcome
+
+    def _compile(self, files: Mapping[str, str]) -> CompileOutcome:
+        try:
+            checked = read_candidate(files, self.scorer.editable)
+        except CandidateError as error:
+            return CompileOutcome(ok=False, diagnostics=[str(error)])
+        result = build_only(self.scorer.conditions, checked)
+        return CompileOutcome(ok=result.ok, diagnostics=[str(item) for item in result.diagnostics])
+
+    def _run_visible(self, files: Mapping[str, str]) -> VisibleRun:
+        try:
+            checked = read_candidate(files, self.scorer.editable)
+        except CandidateError as error:
+            return VisibleRun(ok=False, outcome=str(error))
+        evaluation = self.scorer.evaluate(checked, self.visible)
+        log = evaluation.log[-LOG_LIMIT:]
+        if evaluation.ok and evaluation.samples:
+            return VisibleRun(ok=True, outcome="valid", cycles=median_low(evaluation.samples), log=log)
+        failed = evaluation.failed
+        lines = "\n".join(failed.evidence) if failed else "nothing was run"
+        return VisibleRun(ok=False, outcome=f"{failed.predicate if failed else 'Run'}: {lines}"[:LOG_LIMIT], log=log)
+
+    def _log(self, event: str, data: dict[str, Any]) -> None:
+        self._emit("agent_event", event=event, data=data)
+
+    def _emit(self, kind: str, **data: Any) -> None:
+        self._channel.send({"type": kind, **data})
+
+
+class _Channel:
+    def __init__(self) -> None:
+        # Nothing that prints may break into the protocol.
+        self._writer = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
+        os.dup2(2, 1)
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        self._writer.write(json.dumps(message) + "\n")
+        self._writer.flush()
+
+    def receive(self) -> dict[str, Any]:
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError("the coordinator closed the channel")
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+
+def _fail(channel: _Channel, error: FabricaError) -> int:
+    failure = {"code": int(error.code), "reason": error.message, "place": error.place, "remedy": error.remedy}
+    channel.send({"type": "failed", **failure})
+    return int(error.code)
+
+
+def main() -> int:
+    """Serve one job over the process's standard streams."""
+    channel = _Channel()
+    try:
+        Job(JobSpec.model_validate(channel.receive()), channel).run()
+    except FabricaError as error:
+        return _fail(channel, error)
+    except OSError as error:
+        return _fail(channel, from_os_error(error))
+    except EOFError:
+        return int(ExitCode.INTERRUPTED)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

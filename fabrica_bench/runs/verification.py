@@ -1,0 +1,171 @@
+"""`verify_run`: score the stored candidates of a run again and compare the verdicts byte for byte."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.plugins import Budget
+from fabrica_bench.runs.events import EventKind, Progress, RunEvent, no_progress
+from fabrica_bench.runs.execution import environment_versions
+from fabrica_bench.runs.job import JobSpec
+from fabrica_bench.runs.keys import find_key
+from fabrica_bench.runs.manifest import config_difference
+from fabrica_bench.runs.records import CandidateRecord, VerdictRecord
+from fabrica_bench.runs.store import RunStore
+from fabrica_bench.runs.workers import JobFailure, RunningJob, Workers
+from fabrica_bench.scoring.inputs import held_out_seeds
+from fabrica_bench.scoring.staging import task_digest
+from fabrica_bench.scoring.verdict import NotScored, outcome_text, parse_verdict, verdict_bytes
+from fabrica_bench.tasks import load_task
+from fabrica_bench.toolchains import get_toolchain
+
+
+@dataclass(frozen=True)
+class VerifiedRow:
+    """One attempt. `same` is None when there was nothing to execute again; `detail` says why, or what differs."""
+
+    task: str
+    attempt: int
+    same: bool | None
+    detail: str
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """Outcome of a verification.
+
+    Attributes:
+        rows: Every recorded attempt.
+        conditions: Differences between the run's conditions and today's, one per line. With any, verdicts may differ
+            for that reason alone.
+        partial: The run itself has attempts without a verdict.
+    """
+
+    run_dir: Path
+    rows: tuple[VerifiedRow, ...]
+    conditions: tuple[str, ...]
+    partial: bool
+
+    @property
+    def checked(self) -> int:
+        return sum(row.same is not None for row in self.rows)
+
+    @property
+    def different(self) -> int:
+        return sum(row.same is False for row in self.rows)
+
+    @property
+    def ok(self) -> bool:
+        """Something was executed again, and every verdict came out the same."""
+        return self.checked > 0 and self.different == 0
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values for `--json` output."""
+        return {
+            "run_dir": str(self.run_dir),
+            "ok": self.ok,
+            "checked": self.checked,
+            "different": self.different,
+            "partial": self.partial,
+            "conditions": list(self.conditions),
+            "rows": [
+                {"task": row.task, "attempt": row.attempt, "same": row.same, "detail": row.detail} for row in self.rows
+            ],
+        }
+
+
+def verify_run(
+    run_dir: Path, *, jobs: int = 2, key_file: Path | None = None, progress: Progress = no_progress
+) -> VerifyReport:
+    """Execute every stored candidate of a run again.
+
+    Args:
+        run_dir: The run folder; it is only read.
+        jobs: Candidates scored at the same time.
+        key_file: The run's held-out key, when it isn't in the state folder.
+        progress: Told what happens.
+
+    Raises:
+        FabricaError: There is no run, its key is missing, or the machine failed.
+    """
+    store = RunStore.open(run_dir)
+    manifest = store.manifest
+    key = find_key(manifest.key_fingerprint, key_file)
+    records = store.records()
+    verdicts = {(r.task, r.attempt): r for r in records if isinstance(r, VerdictRecord)}
+    candidates = {(r.task, r.attempt): r for r in records if isinstance(r, CandidateRecord)}
+    rows: dict[tuple[str, int], VerifiedRow] = {}
+
+    def finish(job: RunningJob, same: bool, detail: str) -> None:
+        rows[job.spec.task, job.spec.attempt] = VerifiedRow(job.spec.task, job.spec.attempt, same, detail)
+        progress(RunEvent(EventKind.JOB_FINISHED, detail, job.spec.task, job.spec.attempt))
+
+    def on_message(job: RunningJob, message: dict[str, Any]) -> None:
+        if message["type"] == "verdict":
+            old = verdicts[job.spec.task, job.spec.attempt]
+            finish(job, *_compare(old, parse_verdict(json.dumps(message["verdict"]))))
+
+    def on_failure(job: RunningJob, failure: JobFailure) -> None:
+        if failure.code == ExitCode.ENVIRONMENT:
+            raise FabricaError(failure.reason, place=failure.place, remedy=failure.remedy, code=ExitCode.ENVIRONMENT)
+        finish(job, False, f"can't be scored now: {failure.reason}")
+
+    with Workers(
+        jobs,
+        seeds=lambda name: held_out_seeds(load_task(name), key),
+        on_start=lambda job: progress(RunEvent(EventKind.JOB_STARTED, "started", job.spec.task, job.spec.attempt)),
+        on_message=on_message,
+        on_failure=on_failure,
+    ) as workers:
+        for job, record in verdicts.items():
+            candidate = candidates.get(job)
+            if candidate is None or isinstance(record.verdict, NotScored):
+                rows[job] = VerifiedRow(*job, None, f"nothing to execute: {outcome_text(record.verdict)}")
+                continue
+            files = {name: store.get_text(digest) for name, digest in candidate.files.items()}
+            workers.submit(_spec(manifest.config, manifest.model, job, files))
+        workers.run()
+    total = len(manifest.config["tasks"]) * manifest.config["repeat"]
+    return VerifyReport(
+        run_dir, tuple(rows[job] for job in verdicts), tuple(_conditions(store)), partial=len(verdicts) < total
+    )
+
+
+def _compare(old: VerdictRecord, new: Any) -> tuple[bool, str]:
+    if verdict_bytes(new) == verdict_bytes(old.verdict):
+        return True, f"same: {outcome_text(new)}"
+    before, after = outcome_text(old.verdict), outcome_text(new)
+    if before != after:
+        return False, f"was {before!r}, is {after!r}"
+    ours, theirs = old.verdict.model_dump(mode="json"), new.model_dump(mode="json")
+    return False, f"differs in {', '.join(name for name in ours if ours[name] != theirs.get(name))}"
+
+
+def _spec(config: dict[str, Any], model: str, job: tuple[str, int], files: dict[str, str]) -> JobSpec:
+    return JobSpec(
+        agent=config["agent"],
+        model=model,
+        control=False,
+        task=job[0],
+        attempt=job[1],
+        toolchain=config["toolchain"],
+        arch=config["arch"],
+        size=config["size"],
+        workflow=config["workflow"],
+        budget=Budget.model_validate(config["budget"]),
+        files=files,
+    )
+
+
+def _conditions(store: RunStore) -> list[str]:
+    manifest = store.manifest
+    today = {name: task_digest(load_task(name)) for name in manifest.tasks}
+    return [
+        *config_difference(dict(manifest.versions), environment_versions()),
+        *config_difference(dict(manifest.toolchain), get_toolchain(manifest.config["toolchain"]).describe()),
+        *config_difference(dict(manifest.tasks), today),
+    ]
