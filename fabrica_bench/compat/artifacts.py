@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.errors import FabricaError
 
 if TYPE_CHECKING:
     from fabrica_bench.csl.ir import ExportName, Program
@@ -81,22 +81,12 @@ def read_artifact(directory: Path) -> Program:
     Raises:
         FabricaError: The directory is not an artefact, or its program file is damaged.
     """
-    from fabrica_bench.csl.artifact import ArtifactError, load_program
+    from fabrica_bench.csl.artifact import load_program
 
     if not directory.is_dir():
         raise FabricaError(
             "no such artefact directory", place=str(directory), remedy="pass the directory that cslc wrote with -o"
         )
-    if not (directory / PROGRAM_FILE).is_file():
-        vendor = any(directory.glob("bin/*.elf"))
-        reason = "it was built by another toolchain" if vendor else "it holds no compiled program"
-        raise FabricaError(f"can't run this artefact: {reason}", place=str(directory), remedy=RECOMPILE)
-    try:
-        return load_program(directory)
-    except ArtifactError as error:
-        raise FabricaError(
-            f"the compiled program is damaged: {error}",
-            place=str(directory / PROGRAM_FILE),
-            remedy=RECOMPILE,
-            code=ExitCode.BAD_INPUT,
-        ) from error
+    if not (directory / PROGRAM_FILE).is_file() and any(directory.glob("bin/*.elf")):
+        raise FabricaError("another toolchain built this artefact", place=str(directory), remedy=RECOMPILE)
+    return load_program(directory)
