@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,8 @@ def test_both_spellings_and_any_order_give_the_same_options() -> None:
             "--channels=2",
         ]
     )
-    separate = parse_options(
-        "--memcpy --channels 2 --fabric-dims 8,3 -o out2 --fabric-offsets 4,1 --arch wse3 layout.csl".split()
-    )
+    text = "--memcpy --channels 2 --fabric-dims 8,3 -o out2 --fabric-offsets 4,1 --arch wse3 layout.csl"
+    separate = parse_options(shlex.split(text))
     assert joined == separate
     assert joined.fabric_dims == (8, 3)
     assert joined.fabric_offsets == (4, 1)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Run the command scripts of an official CSL example checkout with this project's `cslc` and `cs_python`.
 
-Every `commands_wse2.sh` and `commands_wse3.sh` runs unmodified in its own scratch copy. A script passes if it exits with
-0: the examples' own `run.py` checks decide.
+Every `commands_wse2.sh` and `commands_wse3.sh` runs unmodified in its own scratch copy. A script passes if it exits
+with 0: the examples' own `run.py` checks decide.
 
     python tools/conformance ~/csl-examples
     python tools/conformance ~/csl-examples --filter gemv-0 --jobs 4 --markdown table.md --json table.json
