@@ -424,6 +424,8 @@ INTRINSICS: dict[str, str] = {
     "teardown_exit": "(color)",
     "color_set_routes": "(color, rx mask, tx mask) position 0; bits NORTH=1 SOUTH=2 EAST=4 WEST=8 RAMP=16",
     "color_toggle_route": "(color, rx mask, tx mask) flip these bits of position 0",
+    "color_clear_route": "(color, rx mask, tx mask) clear these bits of position 0",
+    "color_add_route": "(color, rx mask, tx mask) set these bits of position 0",
     "switch_set_position": "(color, position 1..3, rx mask, tx mask); mask 0 keeps the previous position's set",
     "switch_invalidate": "(color) make positions 1..3 invalid",
     "switch_set_current": "(color, position)",
