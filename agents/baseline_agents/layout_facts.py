@@ -58,6 +58,22 @@ def read_layout(text: str, program: str = "pe.csl") -> LayoutFacts:
     return LayoutFacts(program, tuple(params), tuple(exports.values()))
 
 
+def exported_names(text: str) -> frozenset[str]:
+    """Host-visible names of the symbols that a module exports itself.
+
+    Raises:
+        CslError: The module doesn't parse.
+    """
+    tree = parse_file(virtual_source("module.csl", text))
+    calls = [call for call in _builtin_calls(tree) if call.name == "export_symbol" and call.args]
+    names = [call.args[-1] for call in calls]
+    return frozenset(
+        name.value.decode() if isinstance(name, ast.StringLit) else name.name
+        for name in names
+        if isinstance(name, (ast.StringLit, ast.Ident))
+    )
+
+
 def _builtin_calls(node: object) -> Iterator[ast.BuiltinCall]:
     if isinstance(node, ast.BuiltinCall):
         yield node

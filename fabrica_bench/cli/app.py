@@ -53,6 +53,10 @@ KeyOption = Annotated[
     typer.Option("--key", metavar="FILE", help="Held-out key; without one a fresh key is made for the run."),
 ]
 
+JobsOption = Annotated[
+    int | None, typer.Option("--jobs", metavar="N", min=1, help="Tasks at a time. [default: one per core]")
+]
+
 
 class FilterCommand(TyperCommand):
     """A command whose `--filter` takes several words: `--filter set=core level=1`."""

@@ -1,4 +1,4 @@
-"""`fabrica-bench run` and `verify`."""
+"""`fabrica-bench run`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fabrica_bench.cli.app import (
     ArchOption,
     FilterCommand,
     FilterOption,
+    JobsOption,
     JsonOption,
     KeyOption,
     SizeOption,
@@ -38,9 +39,7 @@ def run(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Run folder; a run found in it is continued. [default: runs/...]"),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", min=1, help="Tasks at a time. [default: one per core]")
-    ] = None,
+    jobs: JobsOption = None,
     toolchain: ToolchainOption = "embedded",
     arch: ArchOption = "wse3",
     size: SizeOption = "small",
@@ -63,7 +62,7 @@ def run(
         make_config,
         write_page,
     )
-    from fabrica_bench.runs.orchestration import execute_run
+    from fabrica_bench.runs.execution import execute_run
 
     config = make_config(
         agent=agent,

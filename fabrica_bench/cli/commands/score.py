@@ -109,7 +109,7 @@ def _score_agent(
 ) -> tuple[str, Valid | Invalid | NotScored, dict[str, str]]:
     from fabrica_bench.cli.progress import progress_display
     from fabrica_bench.cli.runs import default_run_folder, make_config, write_page
-    from fabrica_bench.runs.orchestration import execute_run
+    from fabrica_bench.runs.execution import execute_run
     from fabrica_bench.tasks import load_task
 
     name = load_task(task).name

@@ -1,0 +1,59 @@
+"""`fabrica-bench verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fabrica_bench.cli import console
+from fabrica_bench.cli.app import JobsOption, JsonOption, KeyOption, app, examples
+from fabrica_bench.cli.console import Column
+from fabrica_bench.errors import ExitCode
+
+if TYPE_CHECKING:
+    from fabrica_bench.runs.verification import VerifyReport
+
+
+@app.command(
+    epilog=examples("fabrica-bench verify runs/fabrica-20260101-120000", "fabrica-bench verify RUN --key my.key --json")
+)
+def verify(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run; it is only read.")],
+    jobs: JobsOption = None,
+    key: KeyOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Score the stored candidates of a run again, on the same inputs, and compare the verdicts byte for byte.
+
+    Exits with 0 when every verdict came out the same, 1 when one differs or there was nothing to execute.
+    """
+    from fabrica_bench.cli.progress import progress_display
+    from fabrica_bench.cli.runs import available_cores
+    from fabrica_bench.runs.verification import verify_run
+
+    with progress_display() as progress:
+        report = verify_run(run, jobs=jobs or available_cores(), key_file=key, progress=progress)
+    if json:
+        console.write_json(report.to_json())
+    else:
+        _write(report)
+    raise typer.Exit(ExitCode.OK if report.ok else ExitCode.FAILURE)
+
+
+def _write(report: VerifyReport) -> None:
+    words = {True: "same", False: "DIFFERENT", None: "not checked"}
+    console.write_table(
+        [Column("task"), Column("again"), Column("verdict")],
+        [
+            [row.task if row.attempt == 1 else f"{row.task} #{row.attempt}", words[row.same], row.detail]
+            for row in report.rows
+        ],
+    )
+    console.write()
+    console.write(f"{report.checked} of {len(report.rows)} executed again, {report.different} different")
+    if report.partial:
+        console.write("the run is partial: some of its attempts have no verdict")
+    for line in report.conditions:
+        console.write(f"not the conditions of the run: {line}")
