@@ -37,6 +37,7 @@ from fabrica_bench.integrity.syntax import (
 NAME: Final = "frozen"
 UNBLOCK: Final = "unblock_cmd_stream"
 TIME_LIBRARY: Final = "<time>"
+MEMCPY_LIBRARY: Final = "<memcpy/memcpy>"
 
 
 class BrokenReference(Exception):
@@ -169,6 +170,9 @@ def exported_functions(tree: ast.File) -> dict[str, ast.FnDecl]:
 
 
 def _check_import(candidate: ast.File, reference: ast.File, use: WindowUse) -> Iterator[Finding]:
+    for item in declarations(reference):
+        if import_path(item.init) == MEMCPY_LIBRARY and shape(item) not in map(shape, declarations(candidate)):
+            yield _contract(f"the import of {MEMCPY_LIBRARY} as {item.name!r} is missing or differs", candidate)
     wanted = [shape(item) for item in declarations(reference) if import_path(item.init) == use.file]
     found = [item for item in declarations(candidate) if import_path(item.init) == use.file]
     if not found:
@@ -232,7 +236,9 @@ def _check_entries(candidate: ast.File, reference: ast.File, use: WindowUse) -> 
 
 
 def _check_returns(candidate: ast.File, use: WindowUse) -> Iterator[Finding]:
-    accepted = set()
+    # The window gets the function handed over by its import, which is compared as a whole elsewhere.
+    imports = [item for item in declarations(candidate) if import_path(item.init) == use.file]
+    accepted = {id(node) for item in imports for node in walk(item)}
     for before, call in _returns(candidate):
         accepted.add(id(call.callee))
         if _stamp(before, use.name) != use.stop:

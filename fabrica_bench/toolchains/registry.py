@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Final
 
@@ -11,12 +12,21 @@ from fabrica_bench.toolchains.embedded import embedded_toolchain
 from fabrica_bench.toolchains.protocol import Toolchain, ToolchainUnavailable
 from fabrica_bench.toolchains.sdk import find_sdk
 
+ENABLING_VARIABLE: Final = "FABRICA_BENCH_TEST_DOUBLES"
+"""Offers the test double `scripted` by name; see `fabrica_bench.toolchains.doubles`."""
+
 TOOLCHAIN_NAMES: Final = ("embedded", "sdk", "appliance")
 
 
 def _appliance() -> Toolchain:
     # Refused at the start of a run rather than at its first build.
     raise appliance_error()
+
+
+def _double() -> Toolchain:
+    from fabrica_bench.toolchains.doubles import ScriptedToolchain
+
+    return ScriptedToolchain()
 
 
 _FACTORIES: Final[dict[str, Callable[[], Toolchain]]] = {
@@ -32,7 +42,7 @@ def get_toolchain(name: str) -> Toolchain:
     Raises:
         FabricaError: There is no such back end, or it can't work on this machine; the remedy says what to do.
     """
-    factory = _FACTORIES.get(name)
+    factory = _double if name == "scripted" and os.environ.get(ENABLING_VARIABLE) else _FACTORIES.get(name)
     if factory is None:
         raise UnknownNameError("toolchain", name, TOOLCHAIN_NAMES, listing="fabrica-bench doctor")
     try:

@@ -1,0 +1,70 @@
+"""A candidate is built in a fresh clone, with the frozen files restored and neither reference beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from helpers.double_it import candidate, double_it, expert
+
+from fabrica_bench.errors import FabricaError
+from fabrica_bench.firewall.bundle import editable_files, frozen_texts, reference_files
+from fabrica_bench.scoring.staging import Stage, task_digest
+
+
+def test_neither_reference_kernel_lies_beside_the_candidate(tmp_path: Path) -> None:
+    with Stage(candidate(), frozen_texts(double_it(), "W1"), parent=tmp_path) as stage:
+        names = sorted(path.name for path in stage.bundle.iterdir())
+        assert names == ["commands_wse2.sh", "commands_wse3.sh", "layout.csl", "pe.csl", "run.py", "window.csl"]
+        assert (stage.bundle / "pe.csl").read_text(encoding="utf-8") != expert()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_frozen_file_wins_over_a_candidates_file_of_its_name() -> None:
+    with Stage({"run.py": "cheat", "pe.csl": ""}, {"run.py": "honest"}) as stage:
+        assert (stage.bundle / "run.py").read_text(encoding="utf-8") == "honest"
+
+
+def test_changed_files_are_found() -> None:
+    with Stage({"pe.csl": "a"}, {"run.py": "b"}) as stage:
+        assert stage.altered() == []
+        (stage.bundle / "run.py").unlink()
+        (stage.bundle / "run.py").symlink_to("pe.csl")
+        assert stage.altered() == ["run.py"]
+
+
+def test_temporary_paths_are_taken_out_of_messages() -> None:
+    with Stage({}, {}) as stage:
+        assert stage.scrub(f"{stage.bundle}/pe.csl:1:1 in {stage.root}/run-0") == "pe.csl:1:1 in <stage>/run-0"
+
+
+def test_the_layout_is_editable_in_co_design_only() -> None:
+    task = double_it()
+    assert editable_files(task, "W1") == ("pe.csl",)
+    assert editable_files(task, "W1-C") == ("pe.csl", "layout.csl")
+    assert set(reference_files(task, "W1-C")) == {"pe.csl", "layout.csl"}
+    assert "layout.csl" not in frozen_texts(task, "W1-C")
+
+
+def test_the_task_digest_sees_every_file_that_decides_results(tmp_path: Path) -> None:
+    import shutil
+
+    from fabrica_bench.tasks import load_task
+
+    shutil.copytree(double_it().root, tmp_path / "double-it")
+    before = task_digest(load_task("Double-It", root=tmp_path))
+    assert before == task_digest(double_it())
+    with (tmp_path / "double-it" / "csl" / "run.py").open("a", encoding="utf-8") as stream:
+        stream.write("# changed\n")
+    assert task_digest(load_task("Double-It", root=tmp_path)) != before
+
+
+def test_a_bundle_file_that_is_not_text_names_itself(tmp_path: Path) -> None:
+    import shutil
+
+    from fabrica_bench.tasks import load_task
+
+    shutil.copytree(double_it().root, tmp_path / "double-it")
+    (tmp_path / "double-it" / "csl" / "window.csl").write_bytes(b"\xff")
+    with pytest.raises(FabricaError, match=r"window\.csl.*not UTF-8"):
+        frozen_texts(load_task("Double-It", root=tmp_path), "W1")

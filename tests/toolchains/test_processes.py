@@ -1,0 +1,148 @@
+"""Child processes are confined, drained, and gone when we say so."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fabrica_bench.toolchains.processes import (
+    OUTPUT_LIMIT,
+    ChildProcess,
+    Limits,
+    ProcessResult,
+    run_process,
+    scrubbed_environment,
+)
+
+LINUX = sys.platform == "linux"
+
+
+def python(code: str, tmp_path: Path, *, deadline_s: float = 20.0, limits: Limits | None = None) -> ProcessResult:
+    return run_process(
+        [sys.executable, "-c", code],
+        workdir=tmp_path,
+        environment=scrubbed_environment(tmp_path),
+        limits=limits or Limits(),
+        deadline_s=deadline_s,
+    )
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+def test_output_and_exit_status_come_back(tmp_path: Path) -> None:
+    result = python("import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)", tmp_path)
+    assert (result.returncode, result.stdout, result.stderr, result.timed_out) == (3, "out\n", "err\n", False)
+    assert result.ending() == "exit status 3"
+    assert not result.ok
+
+
+def test_the_environment_holds_nothing_of_the_callers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    result = python("import os; print(sorted(os.environ))", tmp_path)
+    assert "SECRET" not in result.stdout
+    assert "HOME" in result.stdout
+
+
+def test_a_child_has_a_session_and_a_folder_of_its_own(tmp_path: Path) -> None:
+    result = python("import os; print(os.getsid(0) == os.getpid(), os.getcwd())", tmp_path)
+    assert result.stdout.split() == ["True", str(tmp_path.resolve())]
+
+
+def test_the_deadline_kills_the_whole_tree(tmp_path: Path) -> None:
+    code = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    begin = time.monotonic()
+    result = python(code, tmp_path, deadline_s=1.5)
+    assert result.timed_out
+    assert time.monotonic() - begin < 10
+    assert not alive(int(result.stdout))
+
+
+@pytest.mark.skipif(not LINUX, reason="finds escaped processes through /proc")
+def test_a_daemon_that_left_the_session_is_killed_too(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork() == 0:\n"
+        "        open('pid', 'w').write(str(os.getpid()))\n"
+        "        time.sleep(60)\n"
+        "    os._exit(0)\n"
+        "while not os.path.exists('pid') or not open('pid').read(): time.sleep(0.01)\n"
+    )
+    result = python(code, tmp_path)
+    assert result.returncode == 0
+    assert result.survivors == 1
+    assert not alive(int((tmp_path / "pid").read_text(encoding="utf-8")))
+
+
+def test_a_survivor_that_holds_the_pipe_does_not_delay_the_answer(tmp_path: Path) -> None:
+    code = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(30)'])"
+    begin = time.monotonic()
+    assert python(code, tmp_path).returncode == 0
+    assert time.monotonic() - begin < 10
+
+
+def test_endless_output_neither_blocks_nor_fills_memory(tmp_path: Path) -> None:
+    result = python("import sys\nfor i in range(3_000_000): sys.stdout.write('0123456789')", tmp_path)
+    assert result.returncode == 0
+    assert len(result.stdout) < OUTPUT_LIMIT + 100
+    assert "bytes left out" in result.stdout
+
+
+def test_undecodable_output_is_replaced(tmp_path: Path) -> None:
+    result = python("import sys; sys.stdout.buffer.write(b'a\\xffb')", tmp_path)
+    assert result.stdout == "a\ufffdb"
+
+
+@pytest.mark.parametrize(
+    ("code", "limits"),
+    [
+        ("bytearray(2 << 30)", Limits(address_space=1 << 30)),
+        ("open('big', 'wb').write(bytes(2 << 20))", Limits(file_size=1 << 20)),
+        ("while True: pass", Limits(cpu_s=1)),
+        ("[open('/dev/null') for _ in range(100)]", Limits(open_files=50)),
+    ],
+    ids=["memory", "file size", "cpu", "open files"],
+)
+def test_each_resource_limit_is_in_force(code: str, limits: Limits, tmp_path: Path) -> None:
+    result = python(code, tmp_path, limits=limits)
+    assert result.returncode != 0
+    assert not result.timed_out
+
+
+def test_signals_are_named(tmp_path: Path) -> None:
+    result = python("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", tmp_path)
+    assert result.ending() == "signal SIGSEGV"
+
+
+def test_leaving_the_block_kills_a_running_child(tmp_path: Path) -> None:
+    with ChildProcess(
+        [sys.executable, "-c", "import time; time.sleep(60)"],
+        workdir=tmp_path,
+        environment=scrubbed_environment(tmp_path),
+        limits=Limits(),
+    ) as child:
+        assert child.running
+    assert not child.running
+    with pytest.raises(ProcessLookupError):
+        os.kill(child.pid, 0)
+
+
+def test_a_missing_program_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        run_process(["/nonexistent/tool"], workdir=tmp_path, environment={}, limits=Limits(), deadline_s=5.0)
