@@ -226,7 +226,8 @@ class _Printer:
         if piece.kind in (";", ","):
             return True
         if piece.kind == "else":
-            return previous.kind == "}" and previous.end not in self.roles.statement_ends
+            is_case = self.pieces[index + 1].kind == "=>"
+            return previous.kind == "}" and not is_case and previous.end not in self.roles.statement_ends
         return piece.kind == "{" and not self.at_element_start(last)
 
     def forces_break(self, index: int, last: int, closed: _Bracket | None) -> bool:
@@ -260,8 +261,9 @@ class _Printer:
         if closed is not None:
             return closed.line_indent
         base = self.brackets[-1].line_indent + INDENT if self.brackets else 0
-        piece = self.pieces[index]
-        hangs = not self.at_element_start(last) and piece.kind not in ("else", "{")
+        while index + 1 < len(self.pieces) and self.pieces[index].kind == "comment":
+            index += 1  # a comment stands like what it precedes
+        hangs = not self.at_element_start(last) and self.pieces[index].kind not in ("else", "{")
         return base + INDENT if hangs else base
 
     # ------------------------------------------------------------------------------------------------ spaces

@@ -24,6 +24,8 @@ KEYWORDS: Final = frozenset(
 
 #: Literals longer than this are refused: converting a decimal number takes quadratic time.
 MAX_NUMBER_LENGTH: Final = 1000
+#: A text with this many errors is not CSL; further ones are not recorded.
+MAX_LEXICAL_ERRORS: Final = 50
 
 
 class Token(NamedTuple):
@@ -115,6 +117,8 @@ class _Lexer:
         return Lexed(self.tokens, self.comments, self.diagnostics)
 
     def error(self, message: str, start: int, end: int, hint: str | None = None) -> None:
+        if len(self.diagnostics) >= MAX_LEXICAL_ERRORS:
+            return
         span = Span(self.source, start, end)
         self.diagnostics.append(Diagnostic(Severity.ERROR, message, span, hint))
 

@@ -11,7 +11,7 @@ from typing import Final, Literal, NoReturn, cast
 
 from fabrica_bench.csl import ast
 from fabrica_bench.csl.diagnostics import CslError, Diagnostic, Severity
-from fabrica_bench.csl.lexer import tokenize
+from fabrica_bench.csl.lexer import MAX_LEXICAL_ERRORS, tokenize
 from fabrica_bench.csl.statement_parser import StatementParser
 from fabrica_bench.csl.token_cursor import ParseAbortedError, ParseFailureError, describe, track_bracket
 
@@ -57,6 +57,8 @@ def parse_with_diagnostics(source: ast.SourceFile) -> tuple[ast.File, list[Diagn
     parser = Parser(source, lexed)
     tree = ast.File(ast.Span(source, 0, len(source.text)), [], lexed.comments)
     try:
+        if len(lexed.diagnostics) >= MAX_LEXICAL_ERRORS:
+            parser.give_up(lexed.diagnostics[-1].span)
         parser.file(tree.items)
     except ParseAbortedError:
         pass
@@ -98,7 +100,7 @@ class Parser(StatementParser):
     def restarts(self) -> bool:
         """Whether skipped code outside of any declaration ends here."""
         foreign = self.token.text in _FOREIGN_WORDS and self.column(self.token) == 1
-        return foreign or self.kind == "}" or self.kind in _DECLARATION_KEYWORDS
+        return foreign or self.kind in _DECLARATION_KEYWORDS
 
     def top_level(self) -> ast.TopLevel:
         start, kind = self.token.start, self.kind

@@ -14,6 +14,7 @@ ASSIGN_OPS: Final = frozenset(("=", "+=", "-=", "*=", "/=", "%=", "<<=", ">>=", 
 _NO_VALUE: Final = frozenset((";", "}", "else", ",", "eof"))
 _LABELLED: Final = frozenset(("{", "for", "while", "inline", "if"))
 _LOOP_HINT: Final = "a counted loop is `for (@range(u16, n)) |i| { ... }`"
+_C_TYPES: Final = {"int": "i32", "unsigned": "u32", "float": "f32", "half": "f16", "char": "u8", "short": "i16"}
 
 Body = ast.Expr | ast.Stmt
 
@@ -166,7 +167,8 @@ class StatementParser(ExpressionParser):
     def expression_or_assignment(self) -> Body:
         first, second = self.token, self.peek()
         if first.kind == second.kind == "ident" and "\n" not in self.source.text[first.end : second.start]:
-            hint = f"declare a variable with `var {second.text}: {first.text} = value;`"
+            type_name = _C_TYPES.get(first.text, first.text)
+            hint = f"declare a variable with `var {second.text}: {type_name} = value;`"
             self.fail(f"unexpected '{second.text}' after '{first.text}'", self.span(second), hint)
         expr = self.expression()
         if self.kind not in ASSIGN_OPS:
@@ -270,6 +272,9 @@ class StatementParser(ExpressionParser):
         """`const`, `var` or `param`, with its `;`; the next token is that keyword."""
         kind = ast.VarKind(self.advance().kind)
         name = self.expect_name(f"a name after '{kind}'")
+        if self.kind in ("ident", "[", "*") and not self.on_new_line(self.token):
+            hint = f"write `{kind} {name.text}: T`"
+            self.fail_expected(f"':' before the type of '{name.text}'", hint)
         type_expr = self.type_expression() if self.accept(":") else None
         attributes = ast.Attributes()
         self.attributes(attributes)

@@ -51,6 +51,7 @@ class TokenCursor:
         self.source = source
         self.tokens = lexed.tokens
         self.diagnostics: list[Diagnostic] = list(lexed.diagnostics)
+        self.lexical = {error.span.start: error.message for error in lexed.diagnostics if error.span is not None}
         self.index = 0
         self.token: Token = self.tokens[0]
         self.kind: str = self.token.kind
@@ -166,15 +167,29 @@ class TokenCursor:
     def report(
         self, message: str, span: Span, hint: str | None = None, notes: tuple[tuple[str, Span], ...] = ()
     ) -> None:
-        """Record an error; a second one at the same place is a consequence of the first and is dropped."""
-        if span.start == self.last_error:
+        """Record an error; a consequence of one that was already found is dropped.
+
+        That is a second one at the same place, or one right after a stray character or an unterminated string.
+        """
+        if span.start == self.last_error or self.follows_lexical_error():
             return
         self.last_error = span.start
         self.diagnostics.append(Diagnostic(Severity.ERROR, message, span, hint, notes))
         if len(self.diagnostics) >= MAX_ERRORS:
-            note = f"{MAX_ERRORS} errors; the rest of the file was not read"
-            self.diagnostics.append(Diagnostic(Severity.NOTE, note, span))
-            raise ParseAbortedError
+            self.give_up(span)
+
+    def give_up(self, span: Span | None) -> NoReturn:
+        """Stop at this place, after too many errors."""
+        note = f"{len(self.diagnostics)} errors; the rest of the file was not read"
+        self.diagnostics.append(Diagnostic(Severity.NOTE, note, span))
+        raise ParseAbortedError
+
+    def follows_lexical_error(self) -> bool:
+        if not self.lexical:
+            return False
+        gap = range(self.previous.end, self.token.start)
+        unterminated = self.lexical.get(self.previous.start, "").startswith("unterminated")
+        return unterminated or any(place in gap for place in self.lexical)
 
     def fail(
         self, message: str, span: Span, hint: str | None = None, notes: tuple[tuple[str, Span], ...] = ()
