@@ -2,8 +2,9 @@
 
     python -m fabrica_bench.tasks.cuda_check --out docs/cuda-validation.md
 
-Every kernel runs over all sizes and distributions and three visible seeds. Outputs are poisoned with NaN patterns before
-the run, and inputs must be unchanged after it. Without a GPU the sources are only compiled, and the exit code says so.
+Every kernel runs over all sizes and distributions and three visible seeds. Outputs are poisoned with NaN patterns
+before the run, and inputs must be unchanged after it. Without a GPU the sources are only compiled, and the exit code
+says so.
 Needs NumPy, pydantic, PyYAML and nvcc.
 """
 
@@ -77,14 +78,13 @@ def find_nvcc() -> Path | None:
 
 
 def build(task: Task, nvcc: Path, library: Path, arch: str) -> str:
-    """Compile kernel and harness into a shared library; warnings are errors. Returns nvcc's complaint, empty if none."""
+    """Compile kernel and harness into a shared library; warnings are errors. Returns nvcc's complaint or nothing."""
     source = library.with_suffix(".cu")
     source.write_text(harness_source(task), encoding="utf-8")
     command = [str(nvcc), "-std=c++17", "-O2", f"-arch={arch}", *WARNING_FLAGS, "-shared", "-Xcompiler=-fPIC"]
+    command += ["-o", str(library), str(source)]
     try:
-        done = subprocess.run(
-            [*command, "-o", str(library), str(source)], capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
         return f"nvcc took more than {BUILD_TIMEOUT_S} s"
     return "" if done.returncode == 0 else (done.stderr + done.stdout).strip()
@@ -92,10 +92,14 @@ def build(task: Task, nvcc: Path, library: Path, arch: str) -> str:
 
 def oldest_arch(nvcc: Path) -> str:
     """The oldest GPU architecture, from sm_70 on, that this nvcc still compiles for."""
-    listed = subprocess.run([str(nvcc), "--list-gpu-arch"], capture_output=True, text=True, timeout=60, check=False).stdout
-    known = sorted(int(line.removeprefix("compute_")) for line in listed.split() if line.removeprefix("compute_").isdigit())
-    usable = [number for number in known if number >= OLDEST_ARCH]
-    return f"sm_{usable[0]}" if usable else f"sm_{OLDEST_ARCH}"
+    listed = _output([str(nvcc), "--list-gpu-arch"])
+    numbers = [line.removeprefix("compute_") for line in listed.split()]
+    usable = [int(number) for number in numbers if number.isdigit() and int(number) >= OLDEST_ARCH]
+    return f"sm_{min(usable, default=OLDEST_ARCH)}"
+
+
+def _output(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
 
 
 def device(library: ctypes.CDLL) -> Device | None:
@@ -107,8 +111,7 @@ def device(library: ctypes.CDLL) -> Device | None:
     smi = shutil.which("nvidia-smi")
     text = _cuda_version(driver)
     if smi:
-        query = [smi, "--query-gpu=driver_version", "--format=csv,noheader"]
-        lines = subprocess.run(query, capture_output=True, text=True, timeout=60, check=False).stdout.split()
+        lines = _output([smi, "--query-gpu=driver_version", "--format=csv,noheader"]).split()
         text = f"{lines[0]} (CUDA {text})" if lines else text
     return Device(name.value.decode(), f"{major}.{minor}", text, _cuda_version(runtime))
 
@@ -176,7 +179,8 @@ def check_task(task: Task, nvcc: Path, folder: Path, arch: str, *, run: bool) ->
     report.build_s = time.monotonic() - started
     if complaint:
         lines = complaint.splitlines()
-        report.problems.append("nvcc: " + next((line for line in lines if "error" in line or "warning" in line), lines[0]))
+        told = [line for line in lines if "error" in line or "warning" in line]
+        report.problems.append(f"nvcc: {(told or lines)[0]}")
         return report, None
     if not run:
         report.ok = True
@@ -188,13 +192,14 @@ def check_task(task: Task, nvcc: Path, folder: Path, arch: str, *, run: bool) ->
         return report, None
     started = time.monotonic()
     for size_name, distribution, index in cases(task):
-        _check_case(task, library, size_name, distribution, index, report)
+        _check_case(task, library, (size_name, distribution, index), report)
     report.run_s = time.monotonic() - started
     report.ok = not report.problems and report.runs > 0
     return report, found
 
 
-def _check_case(task: Task, library: ctypes.CDLL, size_name: str, distribution: str, index: int, report: TaskReport) -> None:
+def _check_case(task: Task, library: ctypes.CDLL, case: tuple[str, str, int], report: TaskReport) -> None:
+    size_name, distribution, index = case
     size = task.size(size_name)
     inputs = task.inputs(visible_seed(task.name, index), size, distribution)
     where = f"{size_name}/{distribution}/seed {index}"
@@ -223,11 +228,11 @@ def markdown(reports: Sequence[TaskReport], found: Device, date: datetime.date, 
         f"- Date: {date.isoformat()}",
         f"- GPU: {found.name}, compute capability {found.capability}",
         f"- Driver: {found.driver}; CUDA runtime {found.runtime}; {nvcc_version}",
-        f"- Per task: every size and distribution with {SEEDS_PER_CASE} visible seeds; outputs poisoned before the run, inputs "
-        "compared after it",
+        f"- Per task: every size and distribution with {SEEDS_PER_CASE} visible seeds; outputs poisoned before, "
+        "inputs compared after the run",
         f"- Host: Python {platform.python_version()}, NumPy {np.__version__}",
         "",
-        "Error is the largest absolute difference from the oracle, error/allowed the largest share of the task's tolerance.",
+        "Error is the largest absolute difference from the oracle, error/allowed the largest share of the tolerance.",
         "",
         "| task | sizes | runs | max error | error/allowed | build s | run s | GPU ms | result |",
         "|---|---|---:|---:|---:|---:|---:|---:|---|",
@@ -235,8 +240,8 @@ def markdown(reports: Sequence[TaskReport], found: Device, date: datetime.date, 
     for report in reports:
         result = "pass" if report.ok else "**fail**"
         lines.append(
-            f"| {report.task} | {', '.join(report.sizes)} | {report.runs} | {report.max_error:.3g} | {report.max_ratio:.3f} "
-            f"| {report.build_s:.1f} | {report.run_s:.2f} | {report.kernel_ms:.2f} | {result} |"
+            f"| {report.task} | {', '.join(report.sizes)} | {report.runs} "
+            f"| {report.max_error:.3g} | {report.max_ratio:.3f} | {report.build_s:.1f} | {report.run_s:.2f} | {report.kernel_ms:.2f} | {result} |"
         )
     problems = [f"- {report.task}: {problem}" for report in reports for problem in report.problems[:5]]
     if problems:
@@ -301,12 +306,12 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _show(report: TaskReport, ran: bool) -> None:
+    failed = any(problem != "no GPU" for problem in report.problems)
     if ran:
-        state = "pass" if report.ok else "FAIL"
-        text = f"{state}  {report.task}: {report.runs} runs, error/allowed {report.max_ratio:.3f}, {report.run_s:.2f} s\n"
+        figures = f"{report.runs} runs, error/allowed {report.max_ratio:.3f}, {report.run_s:.2f} s"
+        sys.stdout.write(f"{'FAIL' if failed else 'pass'}  {report.task}: {figures}\n")
     else:
-        text = f"{'compiled' if not any('nvcc' in p for p in report.problems) else 'FAIL'}  {report.task} in {report.build_s:.1f} s\n"
-    sys.stdout.write(text)
+        sys.stdout.write(f"{'FAIL' if failed else 'compiled'}  {report.task} in {report.build_s:.1f} s\n")
     for problem in report.problems[:5]:
         if problem != "no GPU":
             sys.stdout.write(f"      {problem}\n")
@@ -314,7 +319,7 @@ def _show(report: TaskReport, ran: bool) -> None:
 
 
 def _write(options: argparse.Namespace, reports: list[TaskReport], found: Device | None, nvcc: Path) -> None:
-    version = subprocess.run([str(nvcc), "--version"], capture_output=True, text=True, timeout=60, check=False).stdout
+    version = _output([str(nvcc), "--version"])
     release = next((line.strip() for line in version.splitlines() if "release" in line), "nvcc")
     today = datetime.datetime.now(datetime.UTC).date()
     if options.out and found:

@@ -113,7 +113,7 @@ def harness_source(task: Task) -> str:
     for index, argument in enumerate(pointers):
         lines.append(f"  void* device_{argument.name} = nullptr;")
         lines.append(f"  TRY(cudaMalloc(&device_{argument.name}, bytes[{index}]));")
-        lines.append(f"  TRY(cudaMemcpy(device_{argument.name}, host_{argument.name}, bytes[{index}], cudaMemcpyHostToDevice));")
+        lines.append(_copy(f"device_{argument.name}", f"host_{argument.name}", index, "HostToDevice"))
     lines += [
         "  cudaEvent_t before = nullptr;",
         "  cudaEvent_t after = nullptr;",
@@ -126,7 +126,11 @@ def harness_source(task: Task) -> str:
         "  TRY(cudaEventElapsedTime(milliseconds, before, after));",
     ]
     for index, argument in enumerate(pointers):
-        lines.append(f"  TRY(cudaMemcpy(host_{argument.name}, device_{argument.name}, bytes[{index}], cudaMemcpyDeviceToHost));")
+        lines.append(_copy(f"host_{argument.name}", f"device_{argument.name}", index, "DeviceToHost"))
     lines += [f"  cudaFree(device_{argument.name});" for argument in pointers]
     lines += ["  return status;", "}", ""]
     return _PROLOGUE.format(kernel=kernel) + "\n".join(lines)
+
+
+def _copy(target: str, source: str, index: int, way: str) -> str:
+    return f"  TRY(cudaMemcpy({target}, {source}, bytes[{index}], cudaMemcpy{way}));"

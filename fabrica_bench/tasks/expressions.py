@@ -127,8 +127,11 @@ def _parse(text: str) -> ast.expr:
     return tree
 
 
+_OPERATORS: Final = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
+
+
 def _check(node: ast.expr, text: str) -> None:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div | ast.FloorDiv | ast.Mod):
+    if isinstance(node, ast.BinOp) and isinstance(node.op, _OPERATORS):
         _check(node.left, text)
         _check(node.right, text)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -173,7 +176,8 @@ def _evaluate(node: ast.expr, values: Mapping[str, Number], text: str) -> Number
                 raise ExpressionError(f"'{text}' divides by zero")
             return _bounded(_FUNCTIONS[name][2](*operands), text)
         case ast.BinOp(left=left, op=operator, right=right):
-            return _bounded(_binary(operator, _evaluate(left, values, text), _evaluate(right, values, text), text), text)
+            first, second = _evaluate(left, values, text), _evaluate(right, values, text)
+            return _bounded(_binary(operator, first, second, text), text)
     raise AssertionError(f"unchecked node {type(node).__name__}")
 
 

@@ -4,8 +4,8 @@
     expected(inputs, size) -> arrays              float64, independent of any CSL
     magnitude(inputs, size) -> arrays             float64, only for outputs with `of: magnitude`
 
-An oracle may import NumPy and the shared draws, and nothing that could reach files, processes or the network: it must be a pure function of
-its arguments.
+An oracle may import NumPy and the shared draws, and nothing that could reach files, processes or the network: it must
+be a pure function of its arguments.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ UNIT_ROUNDOFF: Final = {"f32": 2.0**-24, "f16": 2.0**-11}
 """Half the distance from 1 to the next number: the largest relative error of one correctly rounded operation."""
 
 FABRIC_MARGIN: Final = (7, 2)
-"""Columns and rows that the host I/O infrastructure adds to the program rectangle (Cerebras SDK docs 1.4, `--fabric-dims`)."""
+"""Columns and rows that host I/O adds to the program rectangle (Cerebras SDK docs 1.4, `--fabric-dims`)."""
 FABRIC_OFFSETS: Final = (4, 1)
 
 
@@ -141,6 +141,9 @@ class Cuda(Model):
     args: tuple[Identifier, ...] = Field(min_length=1)
 
 
+_DEFAULT_COMMANDS: Final[dict[Arch, FileName]] = {"wse2": "commands_wse2.sh", "wse3": "commands_wse3.sh"}
+
+
 class Bundle(Model):
     """The files of csl/ and what a candidate may change."""
 
@@ -149,7 +152,7 @@ class Bundle(Model):
     plain: FileName | None = "plain.csl"
     window: FileName = "window.csl"
     runner: FileName = "run.py"
-    commands: dict[Arch, FileName] = Field(default={"wse2": "commands_wse2.sh", "wse3": "commands_wse3.sh"}, min_length=1)
+    commands: Annotated[dict[Arch, FileName], Field(min_length=1)] = _DEFAULT_COMMANDS
     editable: dict[Workflow, tuple[FileName, ...]] = {
         "W1": ("pe.csl",),
         "W1-C": ("pe.csl", "layout.csl"),
@@ -169,7 +172,7 @@ class Bundle(Model):
 
 
 class Frozen(Model):
-    """What a candidate must keep: host-visible symbols, the functions of window.csl, launch order, params of the PE file."""
+    """What a candidate must keep: host-visible symbols, functions of window.csl, launch order, PE params."""
 
     symbols: tuple[Identifier, ...] = Field(min_length=1)
     functions: tuple[Identifier, ...] = ()
@@ -274,8 +277,11 @@ class TaskSpec(Model):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for check in (self._check_sizes, self._check_tensors, self._check_calls, self._check_bundle, self._check_cycles):
-            check()
+        self._check_sizes()
+        self._check_tensors()
+        self._check_calls()
+        self._check_bundle()
+        self._check_cycles()
         return self
 
     def _check_sizes(self) -> None:
@@ -283,7 +289,8 @@ class TaskSpec(Model):
         for size in self.sizes[1:]:
             if set(size.params) != self.parameters:
                 odd = sorted(set(size.params) ^ self.parameters)
-                raise ValueError(f"sizes: '{size.name}' and '{self.sizes[0].name}' must have the same params; odd: {odd}")
+                pair = f"'{size.name}' and '{self.sizes[0].name}'"
+                raise ValueError(f"sizes: {pair} must have the same params; odd: {odd}")
         self._evaluates("mesh.columns", self.mesh.columns)
         self._evaluates("mesh.rows", self.mesh.rows)
         for arch in self.bundle.archs:
@@ -298,15 +305,18 @@ class TaskSpec(Model):
         for output in self.outputs:
             unit = {"u": UNIT_ROUNDOFF.get(output.dtype, 0.0)}
             for factor in ("atol", "rtol"):
-                self._evaluates(f"outputs.{output.name}.tolerance.{factor}", getattr(output.tolerance, factor), unit, real=True)
+                field = f"outputs.{output.name}.tolerance.{factor}"
+                self._evaluates(field, getattr(output.tolerance, factor), unit, real=True)
 
     def _check_calls(self) -> None:
         inputs = {tensor.name: tensor for tensor in self.inputs}
         for arg in self.entry.args:
             if arg.value not in inputs:
                 raise ValueError(f"entry.args.{arg.name}: value '{arg.value}' is not an input")
-            if inputs[arg.value].shape.replace(" ", "") != "[1]" or inputs[arg.value].dtype != arg.dtype:
-                raise ValueError(f"entry.args.{arg.name}: input '{arg.value}' must have shape '[1]' and dtype {arg.dtype}")
+            tensor = inputs[arg.value]
+            if tensor.shape.replace(" ", "") != "[1]" or tensor.dtype != arg.dtype:
+                wish = f"input '{arg.value}' must have shape '[1]' and dtype {arg.dtype}"
+                raise ValueError(f"entry.args.{arg.name}: {wish}")
         known = set(inputs) | {tensor.name for tensor in self.outputs} | self.parameters
         for name in self.cuda.args:
             if name not in known:
@@ -368,14 +378,14 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()
+            event = self.peek_event()  # type: ignore[no-untyped-call]
             raise yaml.constructor.ConstructorError(None, None, "aliases are not supported", event.start_mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.construct_object(key_node, deep=True)
             if key in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"key '{key}' is there twice", key_node.start_mark)
             seen.add(key)
@@ -390,7 +400,8 @@ def load_spec(path: Path) -> TaskSpec:
     """
     data = read_yaml(path)
     if not isinstance(data, dict):
-        raise FabricaError("a spec must be a mapping of fields", place=str(path), remedy="start from another task's spec.yaml")
+        remedy = "start from another task's spec.yaml"
+        raise FabricaError("a spec must be a mapping of fields", place=str(path), remedy=remedy)
     version = data.get("schema_version")
     if version != SCHEMA_VERSION:
         raise FabricaError(
@@ -412,11 +423,12 @@ def read_yaml(path: Path) -> Any:
     except FileNotFoundError:
         raise FabricaError("there is no such file", place=place, remedy="a task needs a spec.yaml") from None
     except OSError as error:
-        raise FabricaError(f"can't be read: {error.strerror}", place=place, remedy="check the path and its mode") from None
+        reason = f"can't be read: {error.strerror}"
+        raise FabricaError(reason, place=place, remedy="check the path and its mode") from None
     if len(raw) > MAX_SPEC_BYTES:
         raise FabricaError(f"has {len(raw)} bytes, more than {MAX_SPEC_BYTES}", place=place, remedy="shorten it")
     try:
-        return yaml.load(raw.decode("utf-8"), Loader=_Loader)  # noqa: S506  # a SafeLoader
+        return yaml.load(raw.decode("utf-8"), Loader=_Loader)  # a SafeLoader
     except UnicodeDecodeError as error:
         raise FabricaError(f"byte {error.start} is not UTF-8", place=place, remedy="save the file as UTF-8") from None
     except RecursionError:

@@ -153,7 +153,9 @@ class Task:
         arrays = self.oracle.inputs(np.random.default_rng(seed), dict(size), distribution)
         self._require_names("inputs()", arrays, self.spec.inputs)
         for tensor in self.spec.inputs:
-            self._require(arrays[tensor.name], NUMPY_DTYPE[tensor.dtype], self.shape(tensor, size), f"input '{tensor.name}'")
+            self._require(
+                arrays[tensor.name], NUMPY_DTYPE[tensor.dtype], self.shape(tensor, size), f"input '{tensor.name}'"
+            )
         return arrays
 
     def expected(self, inputs: Arrays, size: dict[str, int]) -> Arrays:
@@ -174,7 +176,9 @@ class Task:
             if self.oracle.magnitude is None:
                 raise self._broken("has no function magnitude(), which a tolerance needs")
             magnitudes = self.oracle.magnitude(inputs, dict(size))
-        return {output.name: self._allowed(output, expected[output.name], magnitudes, size) for output in self.spec.outputs}
+        return {
+            output.name: self._allowed(output, expected[output.name], magnitudes, size) for output in self.spec.outputs
+        }
 
     def check(self, outputs: Arrays, inputs: Arrays, size: dict[str, int]) -> list[OutputCheck]:
         """Compare every output with the oracle: dtype and shape first, then finiteness, then tolerance."""
@@ -194,13 +198,19 @@ class Task:
             return OutputCheck(name, False, reason, np.nan, np.nan)
         values = array.astype(np.float64)
         if not np.isfinite(values).all():
-            return OutputCheck(name, False, f"{int((~np.isfinite(values)).sum())} values are not finite", np.nan, np.nan)
+            return OutputCheck(
+                name, False, f"{int((~np.isfinite(values)).sum())} values are not finite", np.nan, np.nan
+            )
         error = np.abs(values - expected[name])
         ratio = np.divide(error, allowed[name], out=np.where(error > 0, np.inf, 0.0), where=allowed[name] > 0)
         worst = np.unravel_index(int(np.argmax(ratio)), shape)
         ok = bool(ratio[worst] <= 1.0)
         at = [int(index) for index in worst]
-        reason = "" if ok else f"at {at}: {values[worst]:.9g}, expected {expected[name][worst]:.9g} +- {allowed[name][worst]:.3g}"
+        reason = (
+            ""
+            if ok
+            else f"at {at}: {values[worst]:.9g}, expected {expected[name][worst]:.9g} +- {allowed[name][worst]:.3g}"
+        )
         return OutputCheck(name, ok, reason, float(error.max()), float(ratio.max()))
 
     def _allowed(
@@ -215,7 +225,8 @@ class Task:
         elif output.tolerance.of == "magnitude":
             scale = magnitudes[output.name]
             self._require(scale, "float64", expected.shape, f"magnitude '{output.name}'")
-        return atol + rtol * scale
+        allowed: np.ndarray[Any, Any] = atol + rtol * scale
+        return allowed
 
     def _require(self, array: Any, dtype: str, shape: tuple[int, ...], what: str) -> None:
         if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype) or array.shape != shape:

@@ -13,7 +13,6 @@ import json
 import sys
 
 import numpy as np
-
 from cerebras.sdk.runtime.sdkruntimepybind import MemcpyDataType, MemcpyOrder, SdkRuntime
 
 POISON = 0xFFFFFFFF  # a NaN: what an output holds before the run
@@ -41,7 +40,7 @@ def take(inputs, name, shape, dtype):
         fail("the inputs have no array " + name)
     array = inputs[name]
     if array.shape != shape or array.dtype != dtype:
-        fail("input %s is %s %s, not %s %s" % (name, array.dtype, list(array.shape), np.dtype(dtype), list(shape)))
+        fail(f"input {name} is {array.dtype} {list(array.shape)}, not {np.dtype(dtype)} {list(shape)}")
     return array
 
 
@@ -92,12 +91,12 @@ def cycles_of(stamps):
 def require_close(name, actual, expected, allowed):
     """Exit with a message unless every value is finite and within its allowed error."""
     if not np.isfinite(actual).all():
-        fail("%s has values that are not finite" % name)
+        fail(f"{name} has values that are not finite")
     error = np.abs(actual.astype(np.float64) - expected)
     if (error > allowed).any():
         worst = int(np.argmax(error - allowed))
-        values = (worst, actual.ravel()[worst], expected.ravel()[worst])
-        fail("%s differs from NumPy, first at the worst element %d: %r, expected %r" % ((name,) + values))
+        values = f"{actual.ravel()[worst]:.9g}, expected {expected.ravel()[worst]:.9g}"
+        fail(f"{name} differs from NumPy, most at element {worst}: {values}")
 
 
 def require_unchanged(name, before, after):
@@ -145,7 +144,7 @@ def main():
     if not args.no_check:
         check(out, alpha, x, y)
         print("y agrees with NumPy")
-    print("cycles: %d" % cycles_of(stamps))
+    print(f"cycles: {cycles_of(stamps)}")
 
 
 if __name__ == "__main__":
