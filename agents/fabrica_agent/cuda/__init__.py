@@ -1,0 +1,1 @@
+"""The CUDA front end: libclang syntax tree to kernel IR."""

@@ -1,0 +1,671 @@
+"""Translation of expressions.
+
+Side effects inside expressions are emitted as statements before the statement that contains them, in evaluation order;
+an operand that such an effect could change is saved in a variable first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NoReturn
+
+from fabrica_agent.cuda import source as cu
+from fabrica_agent.cuda.mutation import mutation
+from fabrica_agent.cuda.source import Cursor
+from fabrica_agent.cuda.types import ctype, scalar_count, scalar_of, size_of
+from fabrica_agent.cuda.values import (
+    Aggregate, ArrayType, ArrayVar, Binding, Closure, CType, Element, Fixed, Frame, Opaque, OpaqueType, Place, Pointer,
+    PointerType, PointerVar, RawMemory, ScalarType, ScalarVar, StructType, StructVar, Value,
+)  # fmt: skip
+from fabrica_agent.lowering import fold
+from fabrica_agent.lowering.ir import (
+    BLOCK, COMPARISONS, THREAD, Assign, Atomic, Bin, Bitcast, Buffer, Call, Cast, Const, Expr, If, LaneRead, Load, Op, Param,
+    Select, Space, Stmt, Store, Ty, Un, UnsupportedError, Var, walk,
+)  # fmt: skip
+
+SCALAR_NODES = Const | Param | Var | Load | LaneRead | Bin | Un | Cast | Bitcast | Select | Call
+
+_OPERATORS = {
+    "+": Op.ADD, "-": Op.SUB, "*": Op.MUL, "/": Op.DIV, "%": Op.MOD, "<<": Op.SHL, ">>": Op.SHR, "&": Op.AND,
+    "|": Op.OR, "^": Op.XOR, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE, "==": Op.EQ, "!=": Op.NE,
+}  # fmt: skip
+
+
+def is_pure(e: Expr) -> bool:
+    """Whether an expression has the same value wherever it stands: no memory, no mutable variable.
+
+    Thread and block indices and canonical loop variables are immutable; the translator marks the latter by `'` names.
+    """
+    return all(
+        isinstance(n, Const | Param | Bin | Un | Cast | Select)
+        or (isinstance(n, Var) and (n.name in THREAD or n.name in BLOCK or n.name.endswith("'")))
+        for n in walk(e)
+    )
+
+
+class Expressions:
+    """Expression half of the translator; the statement half supplies `call` and the program state."""
+
+    source: cu.CudaSource
+    frame: Frame
+    out: list[Stmt]
+    buffers: dict[str, Buffer]
+    types: dict[str, Ty]
+    globals: dict[int, Binding]
+    kernel_geometry: dict[str, tuple[Expr, Expr, Expr]]
+
+    # ------------------------------------------------------------------------------------------- infrastructure
+
+    def fail(self, what: str, cursor: Cursor) -> NoReturn:
+        """Raise with the line of the cursor."""
+        raise UnsupportedError(what, self.source.place(cursor))
+
+    def fresh(self, base: str, ty: Ty) -> Var:
+        """A new variable whose name starts with `base`."""
+        clean = "".join(c if c.isalnum() or c == "_" else "_" for c in base) or "t"
+        name, count = clean, 1
+        while name in self.types or name + "'" in self.types:
+            count += 1
+            name = f"{clean}_{count}"
+        self.types[name] = ty
+        return Var(name, ty)
+
+    def fresh_buffer(self, base: str, ty: Ty, length: Expr | None, space: Space) -> str:
+        """A new buffer whose name starts with `base`."""
+        name, count = base or "buffer", 1
+        while name in self.buffers:
+            count += 1
+            name = f"{base}_{count}"
+        self.buffers[name] = Buffer(name, ty, length, space)
+        return name
+
+    @contextmanager
+    def capture(self) -> Iterator[list[Stmt]]:
+        """Collect the statements emitted inside the `with` block."""
+        saved, self.out = self.out, []
+        try:
+            yield self.out
+        finally:
+            self.out = saved
+
+    def allocate(self, base: str, target: CType, size: Expr, cursor: Cursor) -> Pointer:
+        """A new global buffer of `size` bytes for elements of type `target`."""
+        ty, unit = scalar_of(target), size_of(target)
+        count = fold.int_value(size)
+        if ty is None or unit is None or count is None:
+            self.fail("the size of this allocation is not known from the task's parameters", cursor)
+        length = fold.i32(-(-count // max(1, ty.bits // 8)))
+        return Pointer(self.fresh_buffer(base, ty, length, Space.GLOBAL), fold.i32(0), target)
+
+    def forget(self, changed: frozenset[int] | None) -> None:
+        """Drop what is known of variables that code about to be translated (or just translated) may change.
+
+        Args:
+            changed: Hashes of their declarations; None for all.
+        """
+        frame: Frame | None = self.frame
+        while frame is not None:
+            for key, binding in frame.bindings.items():
+                if changed is None or key in changed:
+                    _forget(binding)
+            for binding in frame.this.fields.values() if frame.this is not None else ():
+                _forget(binding)
+            frame = frame.outer
+
+    def forget_changes(self, cursor: Cursor) -> None:
+        """`forget` whatever the code under a cursor assigns; calls of function objects may assign anything."""
+        if any(c.kind.name == "CALL_EXPR" and c.spelling.startswith("operator") for c in cu.subtree(cursor)):
+            self.forget(None)
+            return
+        changes = mutation(cursor)
+        self.forget(changes.assigned | changes.addressed)
+
+    def save(self, e: Expr, base: str = "t") -> Expr:
+        """Evaluate `e` now: pure expressions stay as they are, others go to a new variable."""
+        if is_pure(e):
+            return e
+        var = self.fresh(base, e.ty)
+        self.out.append(Assign(var.name, e))
+        return var
+
+    def operands(self, cursors: Sequence[Cursor]) -> list[Value]:
+        """Translate left to right, saving an operand that a later one's side effects could change."""
+        values: list[Value] = []
+        for cursor in cursors:
+            with self.capture() as effects:
+                value = self.value(cursor)
+            if any(isinstance(s, Store | Atomic | Assign | If) for s in effects):
+                values = [self.save(v) if isinstance(v, SCALAR_NODES) else v for v in values]
+            self.out.extend(effects)
+            values.append(value)
+        return values
+
+    # ---------------------------------------------------------------------------------------------------- values
+
+    def scalar(self, cursor: Cursor) -> Expr:
+        """The value of an arithmetic expression."""
+        value = self.value(cursor)
+        if isinstance(value, Aggregate) and len(value.fields) == 1:
+            value = next(iter(value.fields.values()))
+        if not isinstance(value, SCALAR_NODES):
+            if isinstance(value, Pointer | Opaque) and ctype(cursor.type) == ScalarType(Ty.BOOL):
+                return fold.const(isinstance(value, Pointer), Ty.BOOL)
+            self.fail("a scalar value is needed here", cursor)
+        return value
+
+    def condition(self, cursor: Cursor) -> Expr:
+        """The truth of an expression."""
+        value = self.value(cursor)
+        if isinstance(value, Pointer):
+            return fold.TRUE
+        if isinstance(value, Opaque):
+            return fold.FALSE
+        return fold.cast(self.scalar_from(value, cursor), Ty.BOOL)
+
+    def scalar_from(self, value: Value, cursor: Cursor) -> Expr:
+        """A value that must be scalar."""
+        if not isinstance(value, SCALAR_NODES):
+            self.fail("a scalar value is needed here", cursor)
+        return value
+
+    def value(self, cursor: Cursor) -> Value:
+        """Translate an expression."""
+        kind = cursor.kind.name
+        target = ctype(cursor.type)
+        if isinstance(target, ScalarType) and kind != "CALL_EXPR":
+            known = cu.evaluate(cursor)
+            if known is not None:
+                return fold.const(known, target.ty)
+        handler = getattr(self, f"_{kind.lower()}", None)
+        if handler is None:
+            self.fail(f"expression {kind.lower().replace('_', ' ')} is not understood", cursor)
+        result: Value = handler(cursor)
+        return result
+
+    def _through(self, cursor: Cursor) -> Value:
+        """Parentheses and implicit conversions."""
+        below = [k for k in cu.kids(cursor) if not k.kind.name.endswith("_REF") or k.kind.name == "MEMBER_REF"]
+        if not below:
+            target = ctype(cursor.type)
+            if isinstance(target, PointerType):
+                return Opaque("null")
+            return self._zero(target, cursor)
+        return self.convert(self.value(below[-1]), ctype(cursor.type), cursor)
+
+    _unexposed_expr = _paren_expr = _cstyle_cast_expr = _cxx_static_cast_expr = _through
+    _cxx_reinterpret_cast_expr = _cxx_const_cast_expr = _cxx_functional_cast_expr = _through
+
+    def convert(self, value: Value, target: CType, cursor: Cursor) -> Value:
+        """Implicit or explicit conversion of a value."""
+        if isinstance(value, SCALAR_NODES):
+            if isinstance(target, ScalarType):
+                return fold.cast(value, target.ty)
+            if isinstance(target, PointerType) and fold.is_const(value, 0):
+                return Opaque("null")
+            return value
+        if isinstance(value, Pointer) and isinstance(target, PointerType):
+            return self._convert_pointer(value, target.target, cursor)
+        if isinstance(value, RawMemory) and isinstance(target, PointerType):
+            ty = scalar_of(target.target)
+            return value if ty is None else self.allocate("heap", target.target, value.bytes, cursor)
+        if isinstance(value, Pointer | Opaque) and target == ScalarType(Ty.BOOL):
+            return fold.const(isinstance(value, Pointer), Ty.BOOL)
+        return value
+
+    def _convert_pointer(self, p: Pointer, target: CType, cursor: Cursor) -> Pointer:
+        if isinstance(target, OpaqueType):
+            return p
+        want, have = scalar_of(target), self.buffers[p.buffer].ty
+        if want is None:
+            self.fail("a pointer to a struct of mixed types can't be placed in a flat buffer", cursor)
+        if want is not have:
+            if have.bits == want.bits:
+                return Pointer(p.buffer, p.offset, target)
+            self.fail(f"reading a {have.value} buffer as {want.value} through a pointer cast is not supported", cursor)
+        return Pointer(p.buffer, p.offset, target)
+
+    def _integer_literal(self, cursor: Cursor) -> Value:
+        self.fail("this literal can't be evaluated", cursor)
+
+    _floating_literal = _character_literal = _integer_literal
+
+    def _cxx_bool_literal_expr(self, cursor: Cursor) -> Value:
+        text = next(iter(cursor.get_tokens())).spelling
+        return fold.const(text == "true", Ty.BOOL)
+
+    def _string_literal(self, cursor: Cursor) -> Value:
+        return Opaque("string")
+
+    def _cxx_null_ptr_literal_expr(self, cursor: Cursor) -> Value:
+        return Opaque("null")
+
+    _gnu_null_expr = _cxx_null_ptr_literal_expr
+
+    def _cxx_unary_expr(self, cursor: Cursor) -> Value:
+        self.fail("sizeof of this type is not known", cursor)
+
+    def _init_list_expr(self, cursor: Cursor) -> Value:
+        target = ctype(cursor.type)
+        if isinstance(target, ScalarType):
+            below = cu.kids(cursor)
+            return self.convert(self.value(below[0]), target, cursor) if below else fold.const(0, target.ty)
+        if not isinstance(target, StructType):
+            self.fail("an initialiser list of this type is not supported", cursor)
+        values = self.operands(cu.kids(cursor))
+        return self._aggregate(target, values, cursor)
+
+    def _aggregate(self, target: StructType, values: Sequence[Value], cursor: Cursor) -> Aggregate:
+        fields: dict[str, Value] = {}
+        for index, (name, field_type) in enumerate(target.fields):
+            given = values[index] if index < len(values) else self._zero(field_type, cursor)
+            fields[name] = self.convert(given, field_type, cursor)
+        return Aggregate(fields)
+
+    def _zero(self, t: CType, cursor: Cursor) -> Value:
+        if isinstance(t, ScalarType):
+            return fold.const(0, t.ty)
+        if isinstance(t, StructType):
+            return Aggregate({n: self._zero(f, cursor) for n, f in t.fields})
+        return Opaque("null")
+
+    def _lambda_expr(self, cursor: Cursor) -> Value:
+        return Closure(cursor, self.frame)
+
+    def _cxx_this_expr(self, cursor: Cursor) -> Value:
+        self.fail("`this` as a value is not supported", cursor)
+
+    # ------------------------------------------------------------------------------------------ names and places
+
+    def _decl_ref_expr(self, cursor: Cursor) -> Value:
+        return self.read(self.place(cursor), cursor)
+
+    def _array_subscript_expr(self, cursor: Cursor) -> Value:
+        return self.read(self.place(cursor), cursor)
+
+    def _member_ref_expr(self, cursor: Cursor) -> Value:
+        below = cu.kids(cursor)
+        if below:
+            base = cu.strip(below[0])
+            if base.kind.name == "DECL_REF_EXPR" and base.spelling in ("threadIdx", "blockIdx", "blockDim", "gridDim"):
+                return self._geometry(base.spelling, cursor)
+            if base.kind.name not in ("DECL_REF_EXPR", "MEMBER_REF_EXPR", "ARRAY_SUBSCRIPT_EXPR", "UNARY_OPERATOR"):
+                whole = self.value(below[0])
+                if isinstance(whole, Aggregate):
+                    return whole.fields[cursor.spelling]
+        return self.read(self.place(cursor), cursor)
+
+    def _geometry(self, what: str, cursor: Cursor) -> Value:
+        axis = "xyz".index(cursor.spelling)
+        if what not in self.kernel_geometry:
+            self.fail(f"{what} outside a kernel", cursor)
+        return self.kernel_geometry[what][axis]
+
+    def place(self, cursor: Cursor) -> Place:
+        """The place that an lvalue expression names."""
+        kind = cursor.kind.name
+        below = cu.kids(cursor)
+        if kind in ("UNEXPOSED_EXPR", "PAREN_EXPR", "CXX_CONST_CAST_EXPR", "CXX_STATIC_CAST_EXPR") and below:
+            return self.place(below[-1])
+        if kind == "DECL_REF_EXPR":
+            return self._named(cursor)
+        if kind == "ARRAY_SUBSCRIPT_EXPR":
+            base, index = self.operands(below[:2])
+            return self._element(base, self.scalar_from(index, cursor), cursor)
+        if kind == "UNARY_OPERATOR" and cu.unary_operator(cursor) == "*":
+            if cu.strip(below[0]).kind.name == "CXX_THIS_EXPR" and self.frame.this is not None:
+                return self.frame.this
+            return self._element(self.value(below[0]), fold.i32(0), cursor)
+        if kind == "UNARY_OPERATOR" and cu.unary_operator(cursor) in ("pre++", "pre--"):
+            self.value(cursor)
+            return self.place(below[0])
+        if kind == "MEMBER_REF_EXPR":
+            return self._member(cursor, below)
+        if kind in ("BINARY_OPERATOR", "COMPOUND_ASSIGNMENT_OPERATOR"):
+            self.value(cursor)
+            return self.place(below[0])
+        value = self.value(cursor)
+        return Fixed(value)
+
+    def _named(self, cursor: Cursor) -> Place:
+        declared = cursor.referenced
+        binding = self.frame.find(declared.hash) or self.globals.get(declared.hash)
+        if binding is None:
+            binding = self.global_binding(declared)
+        if binding is None:
+            self.fail(f"{cursor.spelling} is not a variable that the translator knows", cursor)
+        return binding
+
+    def global_binding(self, declared: Cursor) -> Binding | None:
+        """Bind a file-scope variable on first use (the statement half knows how)."""
+        raise NotImplementedError
+
+    def _member(self, cursor: Cursor, below: list[Cursor]) -> Place:
+        if not below or cu.strip(below[0]).kind.name == "CXX_THIS_EXPR":
+            this = self.frame.this
+            if this is None or cursor.spelling not in this.fields:
+                self.fail(f"member {cursor.spelling} of an object that the translator doesn't know", cursor)
+            return this.fields[cursor.spelling]
+        if below[0].type.get_canonical().kind.name == "POINTER":
+            base: Place = self._element(self.value(below[0]), fold.i32(0), cursor)
+        else:
+            base = self.place(below[0])
+        return self.field(base, cursor.spelling, cursor)
+
+    def field(self, base: Place, name: str, cursor: Cursor) -> Place:
+        """A field of a struct place."""
+        match base:
+            case StructVar(fields=fields) if name in fields:
+                return fields[name]
+            case Fixed(value=Aggregate(fields=values)) if name in values:
+                return Fixed(values[name])
+            case Element(buffer=buffer, offset=offset, type=StructType(fields=members)):
+                at = 0
+                for member, member_type in members:
+                    if member == name:
+                        return Element(buffer, fold.binary(Op.ADD, offset, fold.i32(at), Ty.I32), member_type)
+                    at += scalar_count(member_type) or 0
+        self.fail(f"field {name} can't be reached here", cursor)
+
+    def _element(self, base: Value, index: Expr, cursor: Cursor) -> Place:
+        if not isinstance(base, Pointer):
+            self.fail("indexing something that isn't a known array or buffer", cursor)
+        stride = scalar_count(base.target)
+        if stride is None:
+            self.fail("the element type of this pointer is not known", cursor)
+        index = fold.binary(Op.MUL, to_index(index), fold.i32(stride), Ty.I32)
+        return Element(base.buffer, fold.binary(Op.ADD, base.offset, index, Ty.I32), base.target)
+
+    def read(self, place: Place, cursor: Cursor) -> Value:
+        """The value now held by a place; arrays decay to pointers."""
+        match place:
+            case Fixed(value=value):
+                return value
+            case ScalarVar(var=var, known=known):
+                return var if known is None else known
+            case PointerVar(buffer=None):
+                return Opaque("null")
+            case PointerVar(buffer=str() as buffer, offset=offset, target=target):
+                return Pointer(buffer, offset if offset is not None else fold.i32(0), target)
+            case StructVar(fields=fields):
+                return Aggregate({n: self.read(f, cursor) for n, f in fields.items()})
+            case ArrayVar(buffer=buffer, type=t):
+                return Pointer(buffer, fold.i32(0), row_type(t))
+            case Element(buffer=buffer, offset=offset, type=ScalarType(ty=ty)):
+                held = self.buffers[buffer].ty
+                return Bitcast(Load(buffer, offset, held), ty) if held is not ty else Load(buffer, offset, held)
+            case Element(buffer=buffer, offset=offset, type=ArrayType() as t):
+                return Pointer(buffer, offset, row_type(t))
+            case Element(type=StructType(fields=members)):
+                return Aggregate({n: self.read(self.field(place, n, cursor), cursor) for n, _ in members})
+        self.fail("this place can't be read", cursor)
+
+    def write(self, place: Place, value: Value, cursor: Cursor) -> None:
+        """Emit the assignment of a value to a place."""
+        match place, value:
+            case ScalarVar(var=var), _:
+                scalar = fold.cast(self.scalar_from(value, cursor), var.ty)
+                self.out.append(Assign(var.name, scalar))
+                place.known = scalar if is_pure(scalar) else None
+            case Element(buffer=buffer, offset=offset, type=ScalarType(ty=ty)), _:
+                held = self.buffers[buffer].ty
+                scalar = fold.cast(self.scalar_from(value, cursor), ty)
+                self.out.append(Store(buffer, offset, scalar if held is ty else Bitcast(scalar, held)))
+            case PointerVar(), Pointer() | Opaque():
+                self.point(place, value, cursor)
+            case StructVar(fields=fields), Aggregate(fields=values):
+                for name, field_place in fields.items():
+                    self.write(field_place, values[name], cursor)
+            case Element(type=StructType()), Aggregate(fields=values):
+                saved = {n: self.save(v) if isinstance(v, SCALAR_NODES) else v for n, v in values.items()}
+                for name, field_value in saved.items():
+                    self.write(self.field(place, name, cursor), field_value, cursor)
+            case Fixed(value=Opaque()), _:
+                return
+            case _:
+                self.fail("this assignment is not supported", cursor)
+
+    def point(self, place: PointerVar, value: Pointer | Opaque, cursor: Cursor) -> None:
+        """Let a pointer variable point elsewhere; in device code its buffer must stay the same."""
+        if isinstance(value, Opaque):
+            place.buffer = None
+            return
+        if place.buffer not in (None, value.buffer) and self.frame.in_kernel:
+            self.fail("a pointer that moves between different arrays in device code is not supported", cursor)
+        place.buffer = value.buffer
+        if place.offset is None:
+            if fold.is_const(value.offset, 0) and not self.frame.in_kernel:
+                return
+            place.offset = self.fresh("offset", Ty.I32)
+        self.out.append(Assign(place.offset.name, value.offset))
+
+    # ------------------------------------------------------------------------------------------------- operators
+
+    def _binary_operator(self, cursor: Cursor) -> Value:
+        op = cu.binary_operator(cursor)
+        left, right = cu.kids(cursor)
+        if op == "=":
+            value = self.value(right)
+            if isinstance(value, Aggregate):
+                value = Aggregate({n: self.save(v) if isinstance(v, SCALAR_NODES) else v for n, v in value.fields.items()})
+            place = self.place(left)
+            self.write(place, value, cursor)
+            return self.read(place, cursor) if not isinstance(place, Element) else value
+        if op == ",":
+            self.value(left)
+            return self.value(right)
+        if op in ("&&", "||"):
+            return self._short_circuit(op, left, right)
+        a, b = self.operands([left, right])
+        if isinstance(a, Pointer | Opaque) or isinstance(b, Pointer | Opaque):
+            return self._pointer_arithmetic(op, a, b, cursor)
+        x, y = self.scalar_from(a, cursor), self.scalar_from(b, cursor)
+        return self.arithmetic(_OPERATORS[op], x, y, ctype(cursor.type), cursor)
+
+    def arithmetic(self, op: Op, x: Expr, y: Expr, result: CType, cursor: Cursor) -> Expr:
+        """`x op y`; operands already have their common type, except for shifts."""
+        if not isinstance(result, ScalarType):
+            self.fail("arithmetic on this type is not supported", cursor)
+        if op in COMPARISONS:
+            return fold.binary(op, x, fold.cast(y, x.ty), Ty.BOOL)
+        if op in (Op.SHL, Op.SHR):
+            return fold.binary(op, fold.cast(x, result.ty), fold.cast(y, result.ty), result.ty)
+        return fold.binary(op, fold.cast(x, result.ty), fold.cast(y, result.ty), result.ty)
+
+    def _short_circuit(self, op: str, left: Cursor, right: Cursor) -> Expr:
+        a = self.condition(left)
+        with self.capture() as effects:
+            b = self.condition(right)
+        self.forget_changes(right)
+        combine = fold.logical_and if op == "&&" else fold.logical_or
+        if not effects:
+            return combine(a, b)
+        known = fold.value(a)
+        if known is not None:
+            if bool(known) == (op == "&&"):
+                self.out.extend(effects)
+                return b
+            return a
+        var = self.fresh("both" if op == "&&" else "either", Ty.BOOL)
+        self.out.append(Assign(var.name, a))
+        taken = (*effects, Assign(var.name, b))
+        self.out.append(If(var if op == "&&" else fold.logical_not(var), taken))
+        return var
+
+    def _pointer_arithmetic(self, op: str, a: Value, b: Value, cursor: Cursor) -> Value:
+        if op in ("==", "!=") and (isinstance(a, Opaque) or isinstance(b, Opaque)):
+            same = isinstance(a, Opaque) and isinstance(b, Opaque)
+            return fold.const(same == (op == "=="), Ty.BOOL)
+        if isinstance(a, Pointer) and isinstance(b, Pointer):
+            if a.buffer == b.buffer and op in ("-", "==", "!=", "<", ">", "<=", ">="):
+                if op != "-":
+                    return fold.binary(_OPERATORS[op], a.offset, b.offset, Ty.BOOL)
+                stride = fold.i32(scalar_count(a.target) or 1)
+                return fold.binary(Op.DIV, fold.binary(Op.SUB, a.offset, b.offset, Ty.I32), stride, Ty.I32)
+            self.fail("comparing pointers into different arrays is not supported", cursor)
+        if isinstance(b, Pointer) and op == "+":
+            a, b = b, a
+        if isinstance(a, Pointer) and op in ("+", "-"):
+            return self._advance(a, self.scalar_from(b, cursor), op, cursor)
+        self.fail("this pointer arithmetic is not supported", cursor)
+
+    def _advance(self, p: Pointer, by: Expr, op: str, cursor: Cursor) -> Pointer:
+        stride = scalar_count(p.target)
+        if stride is None:
+            self.fail("arithmetic on a pointer of unknown element size", cursor)
+        step = fold.binary(Op.MUL, to_index(by), fold.i32(stride), Ty.I32)
+        return Pointer(p.buffer, fold.binary(_OPERATORS[op], p.offset, step, Ty.I32), p.target)
+
+    def _compound_assignment_operator(self, cursor: Cursor) -> Value:
+        op = cu.binary_operator(cursor)[:-1]
+        left, right = cu.kids(cursor)
+        value = self.value(right)
+        place = self.place(left)
+        if isinstance(place, Element):
+            place.offset = self._stable(place.offset)
+        old = self.read(place, cursor)
+        if isinstance(old, Pointer):
+            self.write(place, self._advance(old, self.scalar_from(value, cursor), op, cursor), cursor)
+            return self.read(place, cursor)
+        x, y = self.scalar_from(old, cursor), self.scalar_from(value, cursor)
+        common = usual_type(x.ty, y.ty) if op not in ("<<", ">>") else promoted(x.ty)
+        new = self.arithmetic(_OPERATORS[op], fold.cast(x, common), fold.cast(y, common), ScalarType(common), cursor)
+        self.write(place, fold.cast(new, x.ty), cursor)
+        return self.read(place, cursor)
+
+    def _stable(self, offset: Expr) -> Expr:
+        """An index that is used twice: saved when reading it costs a memory access."""
+        return self.save(offset) if any(isinstance(n, Load | Call) for n in walk(offset)) else offset
+
+    def _unary_operator(self, cursor: Cursor) -> Value:
+        op = cu.unary_operator(cursor)
+        (below,) = cu.kids(cursor)
+        if op in ("pre++", "pre--", "post++", "post--"):
+            return self._step(op, below, cursor)
+        if op == "&":
+            return self._address(below, cursor)
+        if op == "*":
+            return self.read(self.place(cursor), cursor)
+        if op == "!":
+            return fold.logical_not(self.condition(below))
+        x = self.scalar(below)
+        target = ctype(cursor.type)
+        if not isinstance(target, ScalarType) or op not in ("-", "+", "~"):
+            self.fail(f"operator {op} is not supported here", cursor)
+        x = fold.cast(x, target.ty)
+        return x if op == "+" else fold.unary(op, x, target.ty)
+
+    def _step(self, op: str, below: Cursor, cursor: Cursor) -> Value:
+        place = self.place(below)
+        old = self.read(place, cursor)
+        sign = "+" if op.endswith("++") else "-"
+        if isinstance(old, Pointer):
+            if op.startswith("post"):
+                old = Pointer(old.buffer, self._copy(old.offset), old.target)
+            self.write(place, self._advance(old, fold.i32(1), sign, cursor), cursor)
+        else:
+            x = self.scalar_from(old, cursor)
+            if op.startswith("post"):
+                x = self._copy(x)
+            old = x
+            self.write(place, fold.binary(_OPERATORS[sign], x, fold.const(1, x.ty), x.ty), cursor)
+        return old if op.startswith("post") else self.read(place, cursor)
+
+    def _copy(self, e: Expr) -> Expr:
+        var = self.fresh("old", e.ty)
+        self.out.append(Assign(var.name, e))
+        return var
+
+    def _address(self, below: Cursor, cursor: Cursor) -> Value:
+        place = self.place(below)
+        match place:
+            case Element(buffer=buffer, offset=offset, type=t):
+                return Pointer(buffer, offset, t)
+            case ArrayVar(buffer=buffer, type=t):
+                return Pointer(buffer, fold.i32(0), t)
+            case Fixed(value=Pointer() as p) if isinstance(p.target, ArrayType):
+                return p
+        self.fail("taking the address of a local variable is not supported", cursor)
+
+    def _conditional_operator(self, cursor: Cursor) -> Value:
+        test, yes, no = cu.kids(cursor)
+        cond = self.condition(test)
+        known = fold.value(cond)
+        if known is not None:
+            return self.value(yes if known else no)
+        with self.capture() as effects_a:
+            a = self.value(yes)
+        self.forget_changes(yes)
+        with self.capture() as effects_b:
+            b = self.value(no)
+        self.forget_changes(no)
+        if isinstance(a, Pointer) and isinstance(b, Pointer) and a.buffer == b.buffer:
+            return Pointer(a.buffer, fold.select(cond, a.offset, b.offset), a.target)
+        if isinstance(a, Aggregate) and isinstance(b, Aggregate) and not effects_a and not effects_b:
+            cond = self.save(cond)
+            pairs = {n: (a.fields[n], b.fields[n]) for n in a.fields}
+            return Aggregate(
+                {n: fold.select(cond, self.scalar_from(x, cursor), self.scalar_from(y, cursor)) for n, (x, y) in pairs.items()}
+            )
+        x, y = self.scalar_from(a, cursor), self.scalar_from(b, cursor)
+        if not effects_a and not effects_b:
+            return fold.select(cond, x, y)
+        var = self.fresh("choice", x.ty)
+        self.out.append(
+            If(cond, (*effects_a, Assign(var.name, x)), (*effects_b, Assign(var.name, fold.cast(y, x.ty))))
+        )
+        return var
+
+    def _call_expr(self, cursor: Cursor) -> Value:
+        return self.call(cursor)
+
+    def call(self, cursor: Cursor) -> Value:
+        """A call of any kind (the statement half knows how)."""
+        raise NotImplementedError
+
+
+def _forget(binding: Binding) -> None:
+    match binding:
+        case ScalarVar():
+            binding.known = None
+        case StructVar(fields=fields):
+            for field_binding in fields.values():
+                _forget(field_binding)
+        case _:
+            return
+
+
+def row_type(t: ArrayType) -> CType:
+    """What the elements of an array are: scalars, or rows of a multi-dimensional array."""
+    return t.element if len(t.dims) == 1 else ArrayType(t.element, t.dims[1:])
+
+
+def to_index(e: Expr) -> Expr:
+    """An element index as I32, the type of all buffer offsets.
+
+    64-bit and unsigned index arithmetic is narrowed operand by operand: a PE has 48 KiB, so a meaningful index fits.
+    """
+    if e.ty is Ty.I32:
+        return e
+    if e.ty in (Ty.I64, Ty.U64) and isinstance(e, Bin) and e.op in (Op.ADD, Op.SUB, Op.MUL):
+        return fold.binary(e.op, to_index(e.a), to_index(e.b), Ty.I32)
+    if isinstance(e, Cast) and e.a.ty.is_int and e.ty.bits > e.a.ty.bits:
+        return to_index(e.a)
+    return fold.cast(e, Ty.I32)
+
+
+def promoted(ty: Ty) -> Ty:
+    """Integral promotion."""
+    return Ty.I32 if ty is Ty.BOOL or ty.bits < 32 and not ty.is_float else ty
+
+
+def usual_type(a: Ty, b: Ty) -> Ty:
+    """Usual arithmetic conversions."""
+    if a.is_float or b.is_float:
+        return Ty.F32 if Ty.F32 in (a, b) or not (a.is_float and b.is_float) else Ty.F16
+    a, b = promoted(a), promoted(b)
+    if a is b:
+        return a
+    wide, narrow = (a, b) if a.bits >= b.bits else (b, a)
+    return wide if wide.bits > narrow.bits or not wide.is_signed else narrow
+

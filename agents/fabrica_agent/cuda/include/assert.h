@@ -1,0 +1,1 @@
+#include "fabrica_cuda.h"

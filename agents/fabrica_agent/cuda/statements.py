@@ -1,0 +1,473 @@
+"""Translation of statements and declarations."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fabrica_agent.cuda import source as cu
+from fabrica_agent.cuda.expressions import SCALAR_NODES, Expressions, is_pure
+from fabrica_agent.cuda.mutation import Mutation, mutation
+from fabrica_agent.cuda.source import Cursor
+from fabrica_agent.cuda.types import ctype, is_reference, scalar_count, scalar_of
+from fabrica_agent.cuda.values import (
+    Aggregate, ArrayType, ArrayVar, Binding, Closure, CType, Element, Fixed, Opaque, OpaqueType, Pointer, PointerType,
+    PointerVar, RawMemory, ScalarType, ScalarVar, StructType, StructVar, Value,
+)  # fmt: skip
+from fabrica_agent.lowering import fold
+from fabrica_agent.lowering.ir import (
+    Assign, Body, Break, Continue, Expr, For, If, Load, Op, Return, Space, Store, Ty, Var, While, assigned, names_in,
+    walk, walk_stmts, written_buffers,
+)  # fmt: skip
+
+
+class Counted(NamedTuple):
+    """Header of a counted loop: the variable's declaration, its bounds, and the constant step."""
+
+    declared: Cursor
+    ty: Ty
+    start: Expr
+    stop: Expr
+    step: int
+
+
+class ForParts(NamedTuple):
+    """The parts of a `for` statement; absent ones are None."""
+
+    init: Cursor | None
+    cond: Cursor | None
+    step: Cursor | None
+    body: Cursor
+
+
+class Statements(Expressions):
+    """Statement half of the translator."""
+
+    mutations: Mutation
+
+    def statement(self, cursor: Cursor) -> None:
+        """Translate one statement into `out`."""
+        kind = cursor.kind.name
+        handler = getattr(self, f"_{kind.lower()}", None)
+        if handler is None or not (cursor.kind.is_statement() or cursor.kind.is_declaration()):
+            if cursor.kind.is_expression():
+                self.value(cursor)
+                return
+            self.fail(f"{kind.lower().replace('_', ' ')} is not understood", cursor)
+        handler(cursor)
+
+    def block(self, cursor: Cursor) -> Body:
+        """The statements of a branch or loop body."""
+        with self.capture() as body:
+            self.statement(cursor)
+        return tuple(body)
+
+    def _compound_stmt(self, cursor: Cursor) -> None:
+        for kid in cu.kids(cursor):
+            self.statement(kid)
+
+    def _unexposed_stmt(self, cursor: Cursor) -> None:
+        below = cu.kids(cursor)
+        if below:
+            self.statement(below[-1])
+
+    def _null_stmt(self, cursor: Cursor) -> None:
+        return
+
+    def _decl_stmt(self, cursor: Cursor) -> None:
+        for kid in cu.kids(cursor):
+            if kid.kind.name == "VAR_DECL":
+                self.declare(kid)
+
+    # ---------------------------------------------------------------------------------------------- declarations
+
+    def declare(self, cursor: Cursor) -> None:
+        """Bind a local variable."""
+        initial = self._initialiser(cursor)
+        t = ctype(cursor.type)
+        if cu.has_attribute(cursor, "CUDASHARED"):
+            self.frame.bindings[cursor.hash] = self.shared(cursor, t)
+            return
+        if is_reference(cursor.type) and initial is not None:
+            place = self.place(initial)
+            if isinstance(place, Element):
+                place = Element(place.buffer, self.save(place.offset), place.type)
+            self.frame.bindings[cursor.hash] = place
+            return
+        if isinstance(t, ArrayType):
+            self.frame.bindings[cursor.hash] = self._local_array(cursor, t, initial)
+            return
+        value = self._initial_value(cursor, t, initial)
+        if isinstance(value, RawMemory):
+            value = self.convert(value, t, cursor)
+        known = value is not None and not isinstance(value, Opaque)
+        addressed = cursor.hash in self.mutations.addressed and not isinstance(t, PointerType | OpaqueType)
+        if known and value is not None and cursor.hash not in self.mutations.assigned and not addressed:
+            self.frame.bindings[cursor.hash] = Fixed(self._frozen(value, cursor.spelling))
+            return
+        binding = self.variable(cursor.spelling, t, cursor, in_memory=addressed)
+        self.frame.bindings[cursor.hash] = binding
+        if value is not None and not (isinstance(value, Opaque) and isinstance(binding, PointerVar)):
+            self.write(binding, value, cursor)
+
+    def _initial_value(self, cursor: Cursor, t: CType, initial: Cursor | None) -> Value | None:
+        if initial is None:
+            return None
+        if initial.kind.name == "CALL_EXPR" and isinstance(t, StructType) and not list(initial.get_arguments()):
+            # Default construction: `S s;` leaves fields unset, `dim3 d;` sets its defaults.
+            return self.value(initial) if t.name == "dim3" else None
+        return self.convert(self.value(initial), t, cursor)
+
+    def _initialiser(self, cursor: Cursor) -> Cursor | None:
+        below = [k for k in cu.kids(cursor) if k.kind.is_expression()]
+        if not below:
+            return None
+        if isinstance(ctype(cursor.type), ArrayType):
+            return below[-1] if below[-1].kind.name in ("INIT_LIST_EXPR", "STRING_LITERAL") else None
+        return below[-1]
+
+    def _frozen(self, value: Value, name: str) -> Value:
+        """A value that later code can't change: impure scalars and offsets are saved in variables."""
+        if isinstance(value, SCALAR_NODES):
+            if is_pure(value):
+                return value
+            var = self.fresh(name, value.ty)
+            self.out.append(Assign(var.name, value))
+            return var
+        if isinstance(value, Aggregate):
+            return Aggregate({n: self._frozen(v, f"{name}_{n}") for n, v in value.fields.items()})
+        if isinstance(value, Pointer):
+            return Pointer(value.buffer, self.save(value.offset, f"{name}_offset"), value.target)
+        return value
+
+    def variable(self, name: str, t: CType, cursor: Cursor, *, in_memory: bool = False) -> Binding:
+        """A new mutable variable of a type."""
+        match t:
+            case ScalarType(ty=ty):
+                if in_memory:
+                    return Element(self.fresh_buffer(name, ty, fold.i32(1), Space.LOCAL), fold.i32(0), t)
+                return ScalarVar(self.fresh(name, ty))
+            case StructType(fields=fields):
+                ty_ = scalar_of(t)
+                if in_memory and ty_ is not None:
+                    size = fold.i32(scalar_count(t) or 1)
+                    return Element(self.fresh_buffer(name, ty_, size, Space.LOCAL), fold.i32(0), t)
+                return StructVar({n: self.variable(f"{name}_{n}", f, cursor) for n, f in fields}, t)
+            case PointerType(target=target):
+                return PointerVar(target)
+            case OpaqueType():
+                return Fixed(Opaque(t.name))
+            case _:
+                self.fail(f"a variable of this type ({cursor.type.spelling}) is not supported", cursor)
+
+    def _local_array(self, cursor: Cursor, t: ArrayType, initial: Cursor | None) -> ArrayVar:
+        ty, count = scalar_of(t), scalar_count(t)
+        if ty is None or count is None:
+            self.fail("a local array needs a constant length and one scalar element type", cursor)
+        space = Space.LOCAL if self.frame.in_kernel else Space.GLOBAL
+        name = self.fresh_buffer(cursor.spelling, ty, fold.i32(count), space)
+        if initial is not None:
+            for index, element in enumerate(self._flat_initialisers(initial, count, ty)):
+                self.out.append(Store(name, fold.i32(index), element))
+        return ArrayVar(name, t)
+
+    def _flat_initialisers(self, initial: Cursor, count: int, ty: Ty) -> list[Expr]:
+        values: list[Expr] = []
+        for kid in cu.kids(initial):
+            if kid.kind.name == "INIT_LIST_EXPR" and isinstance(ctype(kid.type), ArrayType):
+                values += self._flat_initialisers(kid, scalar_count(ctype(kid.type)) or 0, ty)
+            else:
+                values.append(fold.cast(self.scalar(kid), ty))
+        return values + [fold.const(0, ty)] * (count - len(values))
+
+    def shared(self, cursor: Cursor, t: CType) -> Binding:
+        """Bind a `__shared__` variable (the kernel half knows the dynamic size)."""
+        raise NotImplementedError
+
+    # --------------------------------------------------------------------------------------------------- control
+
+    def _if_stmt(self, cursor: Cursor) -> None:
+        below = cu.kids(cursor)
+        while below and below[0].kind.name in ("DECL_STMT", "VAR_DECL"):
+            declaration = below.pop(0)
+            self.statement(declaration) if declaration.kind.name == "DECL_STMT" else self.declare(declaration)
+        cond = self.condition(below[0])
+        known = fold.value(cond)
+        if known is not None:
+            taken = below[1] if known else (below[2] if len(below) > 2 else None)
+            if taken is not None:
+                self.statement(taken)
+            return
+        then = self.block(below[1])
+        self.forget_changes(below[1])
+        other = self.block(below[2]) if len(below) > 2 else ()
+        if len(below) > 2:
+            self.forget_changes(below[2])
+        if then:
+            self.out.append(If(cond, then, other))
+        elif other:
+            self.out.append(If(fold.logical_not(cond), other))
+
+    def _for_stmt(self, cursor: Cursor) -> None:
+        parts = self._for_parts(cursor)
+        if parts.init is not None and parts.init.kind.name != "DECL_STMT":
+            self.statement(parts.init)
+            parts = parts._replace(init=None)
+        self.forget_changes(cursor)
+        counted = self._counted(parts)
+        if counted is not None and self.counted_loop(parts, counted, cursor):
+            return
+        if parts.init is not None:
+            self.statement(parts.init)
+            self.forget_changes(cursor)
+        self._while(parts.cond, parts.body, parts.step)
+        self.forget_changes(cursor)
+
+    def _for_parts(self, cursor: Cursor) -> ForParts:
+        """Assign the children of a `for` to its parts by the position of the two semicolons."""
+        below = cu.kids(cursor)
+        if len(below) == 4:
+            return ForParts(*below)
+        depth, semicolons = 0, []
+        for token in cursor.get_tokens():
+            depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(token.spelling, 0)
+            if token.spelling == ";" and depth == 1:
+                semicolons.append(token.extent.start.offset)
+            if len(semicolons) == 2:
+                break
+        slots: list[Cursor | None] = [None, None, None]
+        for kid in below[:-1]:
+            at = kid.extent.start.offset
+            slots[0 if at < semicolons[0] else 1 if at < semicolons[1] else 2] = kid
+        return ForParts(slots[0], slots[1], slots[2], below[-1])
+
+    def _counted(self, parts: ForParts) -> Counted | None:
+        """The header as a counted loop, when variable, bounds and step have the usual form."""
+        init, cond, step = parts.init, parts.cond, parts.step
+        if init is None or cond is None or step is None or init.kind.name != "DECL_STMT":
+            return None
+        declared = cu.kids(init)
+        if len(declared) != 1 or declared[0].kind.name != "VAR_DECL":
+            return None
+        var, t = declared[0], ctype(declared[0].type)
+        if not isinstance(t, ScalarType) or not t.ty.is_int or self._initialiser(var) is None:
+            return None
+        if var.hash in mutation(parts.body).assigned | mutation(parts.body).addressed:
+            return None
+        stride = self._stride(step, var)
+        if not stride:
+            return None
+        stop = self._stop(cond, var, stride, t.ty)
+        if stop is None:
+            return None
+        initial = self._initialiser(var)
+        assert initial is not None
+        start = fold.cast(self.scalar(initial), t.ty)
+        return Counted(var, t.ty, start, stop, stride)
+
+    def _stride(self, step: Cursor, var: Cursor) -> int | None:
+        step = cu.strip(step)
+        below = cu.kids(step)
+        if not below or cu.strip(below[0]).kind.name != "DECL_REF_EXPR" or cu.strip(below[0]).referenced != var:
+            return None
+        if step.kind.name == "UNARY_OPERATOR":
+            return {"++": 1, "--": -1}.get(cu.unary_operator(step)[-2:])
+        if step.kind.name == "COMPOUND_ASSIGNMENT_OPERATOR" and cu.binary_operator(step) in ("+=", "-="):
+            with self.capture():
+                amount = fold.int_value(self.scalar(below[1]))
+            return None if amount is None else amount if cu.binary_operator(step) == "+=" else -amount
+        if step.kind.name == "BINARY_OPERATOR" and cu.binary_operator(step) == "=":
+            sum_ = cu.strip(below[1])
+            if sum_.kind.name == "BINARY_OPERATOR" and cu.binary_operator(sum_) in ("+", "-"):
+                left, right = cu.kids(sum_)
+                if cu.strip(left).kind.name == "DECL_REF_EXPR" and cu.strip(left).referenced == var:
+                    with self.capture():
+                        amount = fold.int_value(self.scalar(right))
+                    return None if amount is None else amount if cu.binary_operator(sum_) == "+" else -amount
+        return None
+
+    def _stop(self, cond: Cursor, var: Cursor, stride: int, ty: Ty) -> Expr | None:
+        cond = cu.strip(cond)
+        if cond.kind.name != "BINARY_OPERATOR":
+            return None
+        op, (left, right) = cu.binary_operator(cond), cu.kids(cond)
+        if op not in ("<", "<=", ">", ">=", "!="):
+            return None
+        if not _is_var(left, var):
+            left, right = right, left
+            op = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op)
+        if not _is_var(left, var):
+            return None
+        with self.capture() as effects:
+            bound = self.scalar(right)
+        if effects or not bound.ty.is_int:
+            return None
+        if op == "!=" and abs(stride) != 1:
+            return None
+        if (stride > 0) != (op in ("<", "<=")) and op != "!=":
+            return None
+        if not ty.is_signed and stride < 0 and op == ">=":
+            return None
+        bound = fold.cast(bound, ty)
+        delta = {"<=": 1, ">=": -1}.get(op, 0)
+        return fold.binary(Op.ADD, bound, fold.const(delta, ty), ty) if delta else bound
+
+    def counted_loop(self, parts: ForParts, head: Counted, cursor: Cursor) -> bool:
+        """Emit a `For`; False (and nothing emitted) when the body changes the bound."""
+        var = self.loop_variable(head.declared.spelling, head.ty)
+        self.frame.bindings[head.declared.hash] = Fixed(var)
+        body = self.block(parts.body)
+        if not _invariant(head.stop, body):
+            return False
+        self.out.append(For(var.name, head.ty, head.start, head.stop, head.step, body))
+        self.forget_changes(cursor)
+        return True
+
+    def loop_variable(self, name: str, ty: Ty) -> Var:
+        """A variable that only its loop changes; the quote in its name says so."""
+        base = self.fresh(name, ty)
+        del self.types[base.name]
+        self.types[base.name + "'"] = ty
+        return Var(base.name + "'", ty)
+
+    def _while_stmt(self, cursor: Cursor) -> None:
+        cond, body = cu.kids(cursor)
+        self.forget_changes(cursor)
+        self._while(cond, body, None)
+        self.forget_changes(cursor)
+
+    def _while(self, cond: Cursor | None, body: Cursor, step: Cursor | None) -> None:
+        with self.capture() as effects:
+            test = fold.TRUE if cond is None else self.condition(cond)
+        translated = self.block(body)
+        with self.capture() as stepping:
+            if step is not None:
+                self.value(step)
+        if effects:
+            leave: Body = (*effects, If(fold.logical_not(test), (Break(),)))
+            self.out.append(While(fold.TRUE, leave + translated, tuple(stepping)))
+        else:
+            self.out.append(While(test, translated, tuple(stepping)))
+
+    def _do_stmt(self, cursor: Cursor) -> None:
+        body, cond = cu.kids(cursor)
+        self.forget_changes(cursor)
+        translated = self.block(body)
+        with self.capture() as effects:
+            test = self.condition(cond)
+        again = fold.value(test)
+        leaves = any(isinstance(s, Break | Continue) for s in _own_level(translated))
+        if again is not None and not again and not leaves:
+            self.out.extend(translated)
+            return
+        if any(isinstance(s, Continue) for s in _own_level(translated)):
+            self.fail("`continue` in a do-while loop is not supported", cursor)
+        leave: Body = (*effects, If(fold.logical_not(test), (Break(),)))
+        self.out.append(While(fold.TRUE, translated + leave))
+
+    def _break_stmt(self, cursor: Cursor) -> None:
+        self.out.append(Break())
+
+    def _continue_stmt(self, cursor: Cursor) -> None:
+        self.out.append(Continue())
+
+    def _return_stmt(self, cursor: Cursor) -> None:
+        below = cu.kids(cursor)
+        if below:
+            value = self.value(below[0])
+            if self.frame.result is not None and not isinstance(value, Opaque | Closure):
+                self.write(self.frame.result, value, cursor)
+        self.out.append(Return())
+
+    def _switch_stmt(self, cursor: Cursor) -> None:
+        subject = self.save(self.scalar(cu.kids(cursor)[0]), "subject")
+        arms: list[tuple[list[Expr] | None, Body]] = []
+        labels: list[Expr] | None = []
+        pending: list[Cursor] = []
+        for kid in cu.kids(cu.kids(cursor)[1]):
+            statement, labels_here = _labels(kid)
+            if labels_here:
+                if pending:
+                    self.fail("falling through from one case to the next is not supported", kid)
+                values = [self.scalar(v) for v in labels_here if v is not None]
+                labels = None if None in labels_here or labels is None else [*labels, *values]
+            if statement.kind.name == "BREAK_STMT":
+                arms.append((labels, self._arm(pending)))
+                labels, pending = [], []
+            else:
+                pending.append(statement)
+                if statement.kind.name == "RETURN_STMT" or _ends_in_break(statement):
+                    arms.append((labels, self._arm(pending)))
+                    labels, pending = [], []
+        if pending:
+            arms.append((labels, self._arm(pending)))
+        self._emit_switch(subject, arms)
+
+    def _arm(self, statements: list[Cursor]) -> Body:
+        body = self._arm_body(statements)
+        if any(isinstance(s, Break) for s in _own_level(body)):
+            self.fail("`break` inside a branch of a switch case is not supported", statements[0])
+        for s in statements:
+            self.forget_changes(s)
+        return body
+
+    def _arm_body(self, statements: list[Cursor]) -> Body:
+        with self.capture() as body:
+            for s in statements:
+                if s.kind.name == "COMPOUND_STMT" and _ends_in_break(s):
+                    for inner in cu.kids(s)[:-1]:
+                        self.statement(inner)
+                else:
+                    self.statement(s)
+        return tuple(body)
+
+    def _emit_switch(self, subject: Expr, arms: list[tuple[list[Expr] | None, Body]]) -> None:
+        chain: Body = next((body for labels, body in arms if labels is None), ())
+        for labels, body in reversed(arms):
+            if labels is None:
+                continue
+            cond: Expr = fold.FALSE
+            for label in labels:
+                cond = fold.logical_or(cond, fold.binary(Op.EQ, subject, fold.cast(label, subject.ty), Ty.BOOL))
+            chain = (If(cond, body, chain),)
+        self.out.extend(chain)
+
+
+def _labels(cursor: Cursor) -> tuple[Cursor, list[Cursor | None]]:
+    """The statement under nested `case`/`default` labels, and the labels (None for default)."""
+    labels: list[Cursor | None] = []
+    while cursor.kind.name in ("CASE_STMT", "DEFAULT_STMT"):
+        below = cu.kids(cursor)
+        labels.append(below[0] if cursor.kind.name == "CASE_STMT" else None)
+        cursor = below[-1]
+    return cursor, labels
+
+
+def _ends_in_break(cursor: Cursor) -> bool:
+    below = cu.kids(cursor)
+    return cursor.kind.name == "COMPOUND_STMT" and bool(below) and below[-1].kind.name == "BREAK_STMT"
+
+
+def _is_var(cursor: Cursor, var: Cursor) -> bool:
+    cursor = cu.strip(cursor)
+    return bool(cursor.kind.name == "DECL_REF_EXPR" and cursor.referenced == var)
+
+
+def _own_level(body: Body) -> list[object]:
+    """Statements of a loop body that are not inside an inner loop."""
+    found: list[object] = []
+    for s in body:
+        found.append(s)
+        if isinstance(s, If):
+            found += _own_level(s.then) + _own_level(s.other)
+    return found
+
+
+def _invariant(e: Expr, body: Body) -> bool:
+    """Whether a loop bound keeps its value while the body runs."""
+    if names_in(e) & assigned(body):
+        return False
+    loads = {n.buffer for n in walk(e) if isinstance(n, Load)}
+    return not loads & written_buffers(body)
+
+
+__all__ = ["Counted", "ForParts", "Statements", "walk_stmts"]
