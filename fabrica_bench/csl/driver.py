@@ -41,10 +41,11 @@ class CompileOptions:
 
 @dataclass(frozen=True)
 class CompileOutput:
-    """The program and what the compiler warned about."""
+    """The program, what the compiler warned about, and the lines of `@comptime_print`."""
 
     program: ir.Program
     warnings: list[Diagnostic]
+    printed: tuple[str, ...] = ()
 
 
 def compile_program(options: CompileOptions) -> CompileOutput:

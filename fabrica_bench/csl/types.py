@@ -144,7 +144,12 @@ INPUT_QUEUE, OUTPUT_QUEUE, UT_ID = IdType("input_queue"), IdType("output_queue")
 
 @dataclass(frozen=True, repr=False)
 class DsdType(Type):
+    """A DSD. `element` is the element type of the tensor a memory DSD was made for, where the analyser can tell: strides
+    are counted in elements, but a DSD itself does not record their size. It is no part of the type's identity.
+    """
+
     kind: ir.DsdKind
+    element: Type | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:

@@ -1,8 +1,8 @@
-"""The builtins of CSL, one small function each, grouped as the documentation groups them.
+"""The builtins of CSL, one small function each, grouped as the documentation groups them."""
 
-Importing this package fills `registry.BUILTINS`.
-"""
 
-from fabrica_bench.csl.builtins import registry
+def load_all() -> None:
+    """Import every group, which fills `registry.BUILTINS`."""
+    from fabrica_bench.csl.builtins import config, dsd, dsd_ops, dsr, general, host, layout, queues, tasks, types
 
-__all__ = ["registry"]
+    assert all((config, dsd, dsd_ops, dsr, general, host, layout, queues, tasks, types))

@@ -1,0 +1,321 @@
+"""Analysis of a whole program: layout first, then each distinct PE program, then linking."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fabrica_bench.csl import ast, ir
+from fabrica_bench.csl import types as t
+from fabrica_bench.csl.builtins import load_all
+from fabrica_bench.csl.diagnostics import CslError, Diagnostic
+from fabrica_bench.csl.linker import link
+from fabrica_bench.csl.sema import register_all
+from fabrica_bench.csl.sema.calls import lower_instance, runtime_instance
+from fabrica_bench.csl.sema.control import run_statements
+from fabrica_bench.csl.sema.errors import fail
+from fabrica_bench.csl.sema.fabric import check_fabric
+from fabrica_bench.csl.sema.layout import LayoutState, TileCode
+from fabrica_bench.csl.sema.modules import ModuleInstance, params_key
+from fabrica_bench.csl.sema.session import LIBRARY, Session
+from fabrica_bench.csl.sema.unit import PeState, Unit
+from fabrica_bench.csl.values import Const, FnValue
+
+if TYPE_CHECKING:
+    from fabrica_bench.csl.driver import CompileOptions, CompileOutput
+
+#: Distinct PE programs with errors after which no more are looked at.
+MAX_FAILED_IMAGES = 4
+#: Python frames that analysis may nest; expressions and comptime calls recurse.
+RECURSION_LIMIT = 20_000
+
+
+def analyse_program(options: CompileOptions) -> CompileOutput:
+    """Compile the program of `options.file`; raises `CslError`."""
+    from fabrica_bench.csl.driver import CompileOutput
+
+    load_all()
+    register_all()
+    session = Session(options)
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, RECURSION_LIMIT))
+    try:
+        program = _compile(session, options)
+    except RecursionError:
+        raise CslError([_too_deep()]) from None
+    finally:
+        sys.setrecursionlimit(before)
+    return CompileOutput(program, session.warnings, tuple(session.printed))
+
+
+def _too_deep() -> Diagnostic:
+    from fabrica_bench.csl.diagnostics import Severity
+
+    return Diagnostic(Severity.ERROR, "the program nests expressions or comptime calls too deeply to be analysed")
+
+
+def _compile(session: Session, options: CompileOptions) -> ir.Program:
+    unit, root = evaluate_layout(session, Path(options.file))
+    layout = unit.layout
+    assert layout is not None
+    check_fabric(options, layout.width, layout.height)
+    images, tiles = _images(session, layout)
+    _check_names(layout, images)
+    return ir.Program(
+        arch=options.arch,
+        width=layout.width,
+        height=layout.height,
+        fabric=options.fabric_dims or _default_fabric(options, layout),
+        offset=options.fabric_offsets,
+        images=[compiled.image for compiled in images],
+        tiles=tiles,
+        colors=_merged_colors(layout, images, tiles),
+        exports=[name.entry for name in layout.names.values()],
+        params=_resolved_params(root),
+        fp16=options.fp16,
+        memcpy=options.memcpy,
+        channels=options.channels,
+        stream_colors=_stream_colors(unit),
+    )
+
+
+def _default_fabric(options: CompileOptions, layout: LayoutState) -> tuple[int, int]:
+    x, y = options.fabric_offsets
+    return (x + layout.width + (3 + options.width_east_buf if options.memcpy else 0), y + layout.height + options.memcpy)
+
+
+# ---------------------------------------------------------------------------------------------------- layout
+
+
+def evaluate_layout(session: Session, path: Path) -> tuple[Unit, ModuleInstance]:
+    """Evaluate the layout block of the program's file."""
+    file = session.parse(path)
+    blocks = [item for item in file.items if isinstance(item, ast.LayoutBlock)]
+    if not blocks:
+        fail(file.span, f"'{file.span.file.path}' has no layout block", "give the file that contains layout { ... }")
+    if len(blocks) > 1:
+        fail(blocks[1].span, "a file has only one layout block")
+    unit = Unit(session, layout=LayoutState())
+    root = ModuleInstance(unit, file, "", _command_line_params(session, file), 0, None)
+    unit.add_instance(root)
+    unit.attempt(lambda: run_statements(root.frame("L"), blocks[0].body.stmts))
+    assert unit.layout is not None
+    if not unit.errors:
+        unit.layout.check_complete(blocks[0].span)
+    own = {str(code.path) for code in unit.layout.tiles.values()}
+    for instance in unit.instances:
+        # A file that is also the code of a PE has blocks that bind tasks: they belong to the PE.
+        if instance.source.absolute not in own:
+            _run_comptime_blocks(instance, "L")
+    unit.raise_errors()
+    return unit, root
+
+
+def _command_line_params(session: Session, file: ast.File) -> dict[str, Const]:
+    options = session.options
+    kinds = {
+        item.name: item.name_span
+        for item in file.items
+        if isinstance(item, ast.ColorDecl) or (isinstance(item, ast.VarDecl) and item.kind is ast.VarKind.PARAM)
+    }
+    bound: dict[str, Const] = {}
+    for name, number in options.params.items():
+        bound[name] = Const(t.COMPTIME_INT, number)
+    for name, number in options.colors.items():
+        if not 0 <= number <= 23:
+            fail(kinds.get(name), f"--colors={name}:{number}: a color is a number from 0 to 23")
+        bound[name] = Const(t.COLOR, number)
+    for name in bound:
+        if name not in kinds:
+            session.warn(None, f"'{file.span.file.path}' has no param named '{name}' (given on the command line)")
+    return bound
+
+
+def _resolved_params(root: ModuleInstance) -> dict[str, str]:
+    """Top-level params as text: what `out.json` shows."""
+    from fabrica_bench.csl.builtins.general import show
+
+    found: dict[str, str] = {name: show(value) for name, value in root.params.items()}
+    for name, entry in root.entries.items():
+        is_param = isinstance(entry.decl, ast.VarDecl) and entry.decl.kind is ast.VarKind.PARAM
+        if is_param and entry.state == "done" and entry.value is not None:
+            found[name] = show(entry.value)
+    return found
+
+
+def _stream_colors(unit: Unit) -> dict[int, str]:
+    """Colors of the host streams: params of the layout's `<memcpy/get_params>`."""
+    colors: dict[int, str] = {}
+    for instance in unit.instances:
+        if instance.source.absolute != str(LIBRARY / "memcpy" / "get_params.csl"):
+            continue
+        for name, value in instance.params.items():
+            direction = "h2d" if name.startswith("MEMCPYH2D_") else "d2h" if name.startswith("MEMCPYD2H_") else ""
+            if not direction or value.type == t.VOID:
+                continue
+            if value.type != t.COLOR:
+                fail(instance.origin, f"'{name}' must be a color, got: '{value.type.name}'")
+            if value.data in colors:
+                fail(instance.origin, f"color {value.data} is used by two host streams")
+            colors[value.data] = direction
+    return colors
+
+
+# ---------------------------------------------------------------------------------------------------- images
+
+
+@dataclass(slots=True)
+class CompiledImage:
+    """One PE program with what the analyser knows beyond the image."""
+
+    unit: Unit
+    image: ir.Image
+    code: TileCode
+
+
+def _images(session: Session, layout: LayoutState) -> tuple[list[CompiledImage], list[list[int]]]:
+    """Compile each distinct (file, params) once; which one each PE runs."""
+    numbers: dict[Any, int] = {}
+    codes: list[TileCode] = []
+    by_params: dict[int, tuple[Any, Mapping[str, Const]]] = {}
+    tiles = [[0] * layout.width for _ in range(layout.height)]
+    for (x, y), code in layout.tiles.items():
+        if id(code.params) not in by_params:
+            by_params[id(code.params)] = (params_key(code.params), code.params)
+        key = (code.path, by_params[id(code.params)][0], _filter_key(layout, x, y))
+        if key not in numbers:
+            numbers[key] = len(codes)
+            codes.append(code)
+        tiles[y][x] = numbers[key]
+    layout_colors: dict[int, dict[int, ir.ColorConfig]] = {}
+    for (x, y), configs in layout.colors.items():
+        layout_colors.setdefault(tiles[y][x], configs)
+    errors: list[Diagnostic] = []
+    images: list[CompiledImage] = []
+    failed = 0
+    for number, code in enumerate(codes):
+        try:
+            images.append(compile_image(session, layout, code, number, layout_colors.get(number, {})))
+        except CslError as problem:
+            errors.extend(problem.diagnostics)
+            failed += 1
+            if failed >= MAX_FAILED_IMAGES:
+                break
+    if errors or failed:
+        raise CslError(errors)
+    return images, tiles
+
+
+def _filter_key(layout: LayoutState, x: int, y: int) -> Any:
+    """PEs that share an image must agree on which colors are filtered: `@get_filter_id` depends on it."""
+    configs = layout.colors.get((x, y))
+    if not configs:
+        return ()
+    return tuple(sorted(color for color, config in configs.items() if config.filter is not None))
+
+
+def compile_image(
+    session: Session, layout: LayoutState, code: TileCode, number: int, colors: dict[int, ir.ColorConfig]
+) -> CompiledImage:
+    """Analyse and link the program of a PE."""
+    state = PeState(width=layout.width, height=layout.height, layout_colors=dict(colors))
+    state.symbol_ids = {name: advertised.entry.id for name, advertised in layout.names.items()}
+    unit = Unit(session, pe=state)
+    file = session.parse(code.path)
+    root = ModuleInstance(unit, file, "", code.params, 0, code.span)
+    known = root.param_names()
+    for name in code.params:
+        if name not in known:
+            session.warn(code.span, f"'{file.span.file.path}' has no param named '{name}'")
+    unit.add_instance(root)
+    analyse_unit(unit)
+    unit.raise_errors()
+    image = link(unit, root, name=f"{file.span.file.path}#{number}", file=file.span.file.path)
+    return CompiledImage(unit, image, code)
+
+
+def analyse_unit(unit: Unit) -> None:
+    """Run the comptime blocks of all modules, then lower everything that run-time code can reach."""
+    position = 0
+    while position < len(unit.instances):
+        instance = unit.instances[position]
+        position += 1
+        _run_comptime_blocks(instance, "T")
+        _request_exports(instance)
+    for task in unit.pe_state.tasks:
+        unit.attempt(lambda task=task: runtime_instance(unit, task.function, task.span))  # type: ignore[misc]
+    drain(unit)
+
+
+def drain(unit: Unit) -> None:
+    """Lower queued functions until none is left."""
+    while unit.worklist:
+        instance = unit.worklist.pop(0)
+        unit.attempt(lambda instance=instance: lower_instance(unit, instance))  # type: ignore[misc]
+
+
+def _run_comptime_blocks(instance: ModuleInstance, context: str) -> None:
+    for block in instance.comptime_blocks():
+        instance.unit.attempt(
+            lambda block=block: run_statements(instance.frame(context), block.body.stmts)  # type: ignore[misc]
+        )
+
+
+def _request_exports(instance: ModuleInstance) -> None:
+    unit = instance.unit
+    for item in instance.file.items:
+        if isinstance(item, ast.VarDecl) and item.storage == "export":
+            unit.attempt(lambda item=item: instance.find(item.name))  # type: ignore[misc]
+        elif isinstance(item, ast.FnDecl) and item.storage == "export":
+            function = FnValue(instance, item)
+            unit.attempt(
+                lambda function=function, item=item: runtime_instance(unit, function, item.name_span)  # type: ignore[misc]
+            )
+
+
+# --------------------------------------------------------------------------------------------- whole program
+
+
+def _check_names(layout: LayoutState, images: list[CompiledImage]) -> None:
+    """Exported symbols agree with the names that the layout advertises."""
+    errors: list[Diagnostic] = []
+    for compiled in images:
+        for name, export in compiled.unit.pe_state.exports.items():
+            advertised = layout.names.get(name)
+            try:
+                if advertised is None:
+                    fail(export.span, f"symbol '{name}' has no @export_name in the layout",
+                         f'add @export_name("{name}", {export.type.name}, ...) to the layout block')
+                if advertised.type != export.type:
+                    note = (("declared here", advertised.span),)
+                    fail(export.span, f"symbol '{name}': expected type '{advertised.type.name}', got: "
+                                      f"'{export.type.name}'", notes=note)
+                if export.variable is not None and export.variable.is_const and advertised.entry.mutable:
+                    fail(export.span, f"symbol '{name}' is a constant, but the layout exports it as mutable",
+                         "declare it with 'var', or export the name with false")
+            except CslError as problem:
+                errors.extend(problem.diagnostics)
+    if errors:
+        raise CslError(errors)
+
+
+def _merged_colors(
+    layout: LayoutState, images: list[CompiledImage], tiles: list[list[int]]
+) -> list[list[dict[int, ir.ColorConfig]]]:
+    merged: list[list[dict[int, ir.ColorConfig]]] = []
+    for y in range(layout.height):
+        row = []
+        for x in range(layout.width):
+            configs = layout.colors.get((x, y), {})
+            compiled = images[tiles[y][x]]
+            local = compiled.image.local_colors
+            twice = configs.keys() & local.keys()
+            if twice:
+                fail(compiled.code.span, f"color {min(twice)} of PE ({x}, {y}) is configured in the layout and by "
+                                         "@set_local_color_config")
+            row.append({**configs, **local} if local else configs)
+        merged.append(row)
+    return merged

@@ -1,0 +1,52 @@
+"""Walking syntax trees without regard to what the nodes mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+from fabrica_bench.csl import ast
+
+
+@cache
+def _child_fields(node_type: type) -> tuple[str, ...]:
+    return tuple(entry.name for entry in fields(node_type) if entry.name not in ("span", "name_span", "op_span"))
+
+
+def walk(root: Any) -> Iterator[ast.Node]:
+    """Every node under `root` (a node or list of nodes), itself included, in source order."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, list):
+            stack.extend(reversed(node))
+        elif isinstance(node, ast.Node):
+            yield node
+            stack.extend(getattr(node, name) for name in reversed(_child_fields(type(node))))
+        elif isinstance(node, ast.Attributes):
+            stack.extend((node.align, node.linksection, node.linkname))
+
+
+def mentions(root: Any, names: set[str]) -> bool:
+    """Whether an identifier of `names` occurs under `root`."""
+    return any(isinstance(node, ast.Ident) and node.name in names for node in walk(root))
+
+
+def contains_import(root: Any) -> bool:
+    """Whether `@import_module` occurs under `root`."""
+    return any(isinstance(node, ast.BuiltinCall) and node.name == "import_module" for node in walk(root))
+
+
+def address_taken(body: ast.Node | None) -> frozenset[str]:
+    """Names of which some part's address is taken (`&x`, `&x[i]`, `&x.f`) anywhere in a function body."""
+    names = set()
+    for node in walk(body):
+        if isinstance(node, ast.Unary) and node.op == "&":
+            root: ast.Expr = node.operand
+            while isinstance(root, ast.Index | ast.FieldAccess):
+                root = root.base
+            if isinstance(root, ast.Ident):
+                names.add(root.name)
+    return frozenset(names)
