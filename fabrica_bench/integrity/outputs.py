@@ -21,8 +21,8 @@ NAME: Final = "outputs"
 MAX_OUTPUT_BYTES: Final = 256 << 20
 """Unpacked size of an outputs file that is read at all."""
 
-POISON_WORDS: Final = {32: 0x7FC0DEAD, 16: 0x7E5D}
-"""Bit patterns, quiet NaNs as floats, that mark memory nobody wrote."""
+POISON_WORDS: Final = {32: 0xFFFFFFFF, 16: 0xFFFF}
+"""Bit patterns, NaNs as floats, that the runners fill every output with before the run."""
 
 CYCLES: Final = "cycles"
 STAMPS: Final = "stamps"

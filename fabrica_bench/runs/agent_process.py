@@ -210,7 +210,8 @@ def _start(folder: Path) -> Link:
         *os.environ.get("PYTHONPATH", "").split(os.pathsep),
     ]
     passed["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(root for root in roots if root))
-    with Confinement(read=python_paths(hidden=[tasks_root()]), write=[folder], network=True) as confinement:
+    paths = python_paths(hidden=[tasks_root()])
+    with Confinement(read=paths.read, listed=paths.listed, write=[folder], network=True) as confinement:
         child = ChildProcess(
             [sys.executable, "-P", "-m", "fabrica_bench.runs.agent_host"],
             workdir=folder,

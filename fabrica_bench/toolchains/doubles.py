@@ -122,7 +122,7 @@ def _outputs(x: npt.NDArray[np.float32], order: str | None) -> npt.NDArray[Any]:
         case "nan":
             right[-1] = np.nan
         case "poison":
-            right.view(np.uint32)[1] = 0x7FC0DEAD
+            right.view(np.uint32)[1] = 0xFFFFFFFF
         case "transposed":
             return right.reshape(2, -1).T
         case "double":

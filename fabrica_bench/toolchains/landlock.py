@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Final, NamedTuple
 
 _CREATE_RULESET: Final = 444
 _ADD_RULE: Final = 445
@@ -60,11 +60,14 @@ class Confinement:
 
     Args:
         read: Files and folders (with everything below) that may be read and executed; missing ones are skipped.
+        listed: Folders in which, and below which, names may be listed but no file read.
         write: Folders in which everything may be done.
         network: Allow TCP.
     """
 
-    def __init__(self, *, read: Iterable[Path], write: Iterable[Path], network: bool) -> None:
+    def __init__(
+        self, *, read: Iterable[Path], write: Iterable[Path], listed: Iterable[Path] = (), network: bool
+    ) -> None:
         self._abi = landlock_abi()
         self._network = network
         self._ruleset = -1
@@ -74,6 +77,8 @@ class Confinement:
         self._ruleset = self._create(rights)
         for path in read:
             self._allow(path, _READ & rights)
+        for path in listed:
+            self._allow(path, _READ_DIR & rights)
         for device in DEVICES:
             self._allow(Path(device), (_READ_FILE | _WRITE_FILE) & rights)
         for path in write:
@@ -153,16 +158,24 @@ def describe_confinement(*, network: bool) -> str:
     return f"Landlock ABI {abi}: allow-list of files; TCP {tcp}"
 
 
-def python_paths(*, hidden: Iterable[Path]) -> tuple[Path, ...]:
+class PythonPaths(NamedTuple):
+    """What a Python child needs: files and folders to read, and folders whose names its import system lists."""
+
+    read: tuple[Path, ...]
+    listed: tuple[Path, ...]
+
+
+def python_paths(*, hidden: Iterable[Path]) -> PythonPaths:
     """What this Python and everything on its import path need to be read, without the folders in `hidden`.
 
-    An allow-list can't take away again, so a folder that contains a hidden one is replaced by its other entries.
+    An allow-list can't take away again, so a folder that contains a hidden one is replaced by its other entries, and
+    may be listed only: the names in a hidden folder are no secret, its files are.
     """
     return _python_paths(tuple(sorted({path.resolve() for path in hidden})))
 
 
 @cache
-def _python_paths(hidden: tuple[Path, ...]) -> tuple[Path, ...]:
+def _python_paths(hidden: tuple[Path, ...]) -> PythonPaths:
     wanted = {Path(path) for path in SYSTEM_PATHS}
     wanted |= {prefix for prefix in _prefixes() if prefix != Path("/")}
     wanted |= {Path(entry) for entry in [*sys.path, *site.getsitepackages()] if entry}
@@ -170,7 +183,10 @@ def _python_paths(hidden: tuple[Path, ...]) -> tuple[Path, ...]:
     for path in sorted(wanted):
         for part in _without(path.resolve(), hidden):
             found[part] = None
-    return tuple(found)
+    split = {folder for path in found for folder in path.parents if any(folder in below.parents for below in hidden)}
+    roots = {path.resolve() for path in wanted}
+    listed = [folder for folder in split if any(root in (folder, *folder.parents) for root in roots)]
+    return PythonPaths(tuple(found), tuple(sorted(listed)))
 
 
 def _without(path: Path, hidden: tuple[Path, ...]) -> Iterator[Path]:

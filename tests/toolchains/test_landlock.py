@@ -14,7 +14,8 @@ needs_landlock = pytest.mark.skipif(not landlock_abi(), reason="the kernel has n
 
 
 def confined(code: str, workdir: Path, *, hidden: Path, network: bool = False) -> ProcessResult:
-    with Confinement(read=python_paths(hidden=[hidden]), write=[workdir], network=network) as confinement:
+    paths = python_paths(hidden=[hidden])
+    with Confinement(read=paths.read, listed=paths.listed, write=[workdir], network=network) as confinement:
         return run_process(
             [sys.executable, "-c", code],
             workdir=workdir,
@@ -66,7 +67,7 @@ def test_a_hidden_folder_is_on_no_path_that_may_be_read(tmp_path: Path, monkeypa
     (checkout / "package" / "__init__.py").touch()
     (checkout / "tool.py").touch()
     monkeypatch.syspath_prepend(str(checkout))
-    inside = {path for path in python_paths(hidden=[checkout / "tasks"]) if checkout in (path, *path.parents)}
+    inside = {path for path in python_paths(hidden=[checkout / "tasks"]).read if checkout in (path, *path.parents)}
     assert inside == {checkout / "package", checkout / "tool.py"}
 
 
@@ -78,7 +79,7 @@ def test_a_hidden_folder_inside_an_installed_package_is_cut_out(
     (installed / "lib").mkdir()
     (installed / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    inside = {path for path in python_paths(hidden=[installed / "_tasks"]) if installed in (path, *path.parents)}
+    inside = {path for path in python_paths(hidden=[installed / "_tasks"]).read if installed in (path, *path.parents)}
     assert inside == {installed / "__init__.py", installed / "lib"}
 
 

@@ -1,0 +1,375 @@
+"""A run scores what the agent hands in, survives whatever it does instead, and continues where it stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from helpers.double_it import FIXTURE_TASKS
+
+from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.runs import execution
+from fabrica_bench.runs.config import RunConfig
+from fabrica_bench.runs.events import EventKind, RunEvent
+from fabrica_bench.runs.execution import RunInterrupted, execute_run
+from fabrica_bench.runs.records import (
+    AgentEvent,
+    CandidateRecord,
+    Evaluation,
+    JobFailed,
+    SessionEnded,
+    SessionStarted,
+    VerdictRecord,
+)
+from fabrica_bench.runs.store import RunStore
+from fabrica_bench.runs.summary import RunSummary, load_summary
+from fabrica_bench.runs.verification import verify_run
+from fabrica_bench.scoring.verdict import NotScored, Valid
+from fabrica_bench.toolchains.landlock import landlock_abi
+
+Config = Callable[..., RunConfig]
+R = TypeVar("R")
+
+
+@pytest.fixture
+def behave(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    return lambda behaviour: monkeypatch.setenv("FABRICA_AGENT_TOY", behaviour)
+
+
+def records(summary: RunSummary, kind: type[R]) -> list[R]:
+    return [record for record in RunStore.open(summary.run_dir).records() if isinstance(record, kind)]
+
+
+def test_a_good_agent_is_valid_and_everything_is_on_record(config: Config) -> None:
+    events: list[RunEvent] = []
+    summary = execute_run(config(), events.append)
+    assert (summary.valid, summary.total, summary.partial) == (1, 1, False)
+    (row,) = summary.rows
+    assert (row.cycles, row.reference_cycles, row.speedup) == (1000, 1000, 1.0)
+    assert [(r.action, r.ok, r.cycles) for r in records(summary, Evaluation)] == [
+        ("compile", False, None),
+        ("run_visible", True, 1000),
+    ]
+    assert [r.event for r in records(summary, AgentEvent)] == ["plan"]
+    (candidate,) = records(summary, CandidateRecord)
+    assert "y[i] = x[i] + x[i]" in RunStore.open(summary.run_dir).get_text(candidate.files["pe.csl"])
+    (verdict,) = records(summary, VerdictRecord)
+    assert verdict.commitments == RunStore.open(summary.run_dir).manifest.commitments["Double-It"]
+    kinds = [event.kind for event in events]
+    assert kinds[0] is EventKind.RUN_STARTED
+    assert kinds[-1] is EventKind.RUN_FINISHED
+    assert load_summary(summary.run_dir) == summary
+
+
+def test_the_reference_control_stands_for_the_reference(config: Config) -> None:
+    summary = execute_run(config("reference"))
+    assert (summary.valid, summary.control) == (1, True)
+    assert summary.rows[0].speedup == 1.0
+
+
+def test_only_the_built_in_control_may_hand_in_nothing(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = execution.JobSpec(
+        agent="toy",
+        model="none",
+        control=True,
+        task="Double-It",
+        attempt=1,
+        toolchain="scripted",
+        arch="wse3",
+        size="small",
+        workflow="W1",
+        budget=config().budget,
+    )
+    from fabrica_bench.plugins import Candidate
+    from fabrica_bench.runs.job import Job
+
+    empty = Candidate(files={}, model="none")
+    assert Job(spec, None)._completed(empty).files == {}  # type: ignore[arg-type]
+    named = spec.model_copy(update={"agent": "reference"})
+    assert Job(named, None)._completed(empty).files  # type: ignore[arg-type]
+    honest = named.model_copy(update={"control": False})
+    assert Job(honest, None)._completed(empty).files == {}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "outcome"),
+    [
+        ("crash", "not scored (agent): the agent failed: RuntimeError: no idea"),
+        ("die", "not scored (agent): the agent failed: its process ended with signal 6"),
+        ("give_up", "not scored (agent): the agent gave up: a while loop with two exits; an unknown intrinsic"),
+        ("garbage", "not scored (agent): the agent failed: wrote something that isn't a message"),
+        ("extra_file", "Contract: unexpected file 'run.py'"),
+        ("wrong", "Correct: visible 0 (normal): output 'y'"),
+        ("noise", "valid"),
+        ("survivor", "valid"),
+    ],
+)
+def test_each_behaviour_has_its_outcome(
+    behaviour: str, outcome: str, config: Config, behave: Callable[[str], None]
+) -> None:
+    behave(behaviour)
+    summary = execute_run(config())
+    assert summary.rows[0].outcome.startswith(outcome)
+    assert summary.valid + summary.invalid + summary.not_scored + summary.missing == summary.total
+
+
+def test_an_agent_that_hangs_is_killed_at_its_limit(config: Config, behave: Callable[[str], None]) -> None:
+    behave("hang")
+    begin = time.monotonic()
+    summary = execute_run(config(budget={"evaluations": 5, "wall_s": 3.0, "tokens": 0}))
+    assert "wall limit of 3 s exceeded" in summary.rows[0].outcome
+    assert time.monotonic() - begin < 15
+
+
+def test_evaluations_beyond_the_budget_are_refused(config: Config, behave: Callable[[str], None]) -> None:
+    behave("spend")
+    summary = execute_run(config())
+    assert summary.rows[0].evaluations == 5
+    (event,) = records(summary, AgentEvent)
+    assert event.data == {"ok": False, "diagnostics": ["the budget of 5 evaluations is used up"]}
+
+
+def test_an_agent_cannot_fill_the_disk_with_events(config: Config, behave: Callable[[str], None]) -> None:
+    behave("flood")
+    summary = execute_run(config())
+    assert summary.valid == 1
+    events = records(summary, AgentEvent)
+    assert len(events) <= 5001
+    assert events[-1].event == "log_cut"
+
+
+@pytest.mark.skipif(not landlock_abi(), reason="the kernel has no Landlock")
+def test_an_agent_sees_neither_reference_nor_key_nor_the_parents_environment(
+    config: Config, behave: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behave("snoop")
+    monkeypatch.setenv("FABRICA_AGENT_SNOOP", str(FIXTURE_TASKS))
+    monkeypatch.setenv("FABRICA_AGENT_KEYS", os.environ["FABRICA_BENCH_KEYS"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
+    (event,) = records(execute_run(config()), AgentEvent)
+    assert event.data["seen"] == ["PermissionError"] * 3
+    assert "AWS_SECRET_ACCESS_KEY" not in event.data["environment"]
+    assert "FABRICA_BENCH_KEYS" not in event.data["environment"]
+    assert event.data["cwd"] == []
+
+
+def test_no_held_out_seed_or_key_is_in_the_run_folder(config: Config) -> None:
+    summary = execute_run(config())
+    key = next(Path(os.environ["FABRICA_BENCH_KEYS"]).iterdir())
+    from helpers.double_it import double_it
+
+    from fabrica_bench.scoring.inputs import held_out_seeds
+    from fabrica_bench.tasks.seeds import HeldOutKey
+
+    secrets = [str(seed) for seed in held_out_seeds(double_it(), HeldOutKey.from_file(key))]
+    secrets.append(key.read_text(encoding="ascii").strip())
+    for path in summary.run_dir.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes().decode("utf-8", errors="replace")
+            assert not any(secret in content for secret in secrets), path
+
+
+# -------------------------------------------------------------------------------------------- continuing
+
+
+def test_a_finished_run_is_not_repeated(config: Config) -> None:
+    first = execute_run(config())
+    again = execute_run(config(jobs=1))
+    assert again == first
+    assert len(records(again, VerdictRecord)) == 1
+    assert [record.finished for record in records(again, SessionStarted)] == [0, 1]
+
+
+def test_another_configuration_in_the_same_folder_is_refused_with_the_difference(config: Config) -> None:
+    execute_run(config())
+    with pytest.raises(FabricaError, match=r'agent: "toy" -> "reference"'):
+        execute_run(config("reference"))
+    with pytest.raises(FabricaError, match="repeat: 1 -> 2"):
+        execute_run(config(repeat=2))
+
+
+def test_a_folder_with_something_else_in_it_is_left_alone(config: Config, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.tex").write_text("x", encoding="utf-8")
+    with pytest.raises(FabricaError, match="not empty and holds no run"):
+        execute_run(config())
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"agent": "nobody"}, "unknown agent 'nobody'"),
+        ({"tasks": ("Nothing",)}, "unknown task 'Nothing'"),
+        ({"tasks": ("Double-It", "double-it")}, "named twice"),
+        ({"toolchain": "gcc"}, "unknown toolchain 'gcc'"),
+        ({"size": "huge"}, "unknown size"),
+    ],
+)
+def test_unknown_names_are_refused_before_anything_is_made(
+    fields: dict[str, object], message: str, config: Config, tmp_path: Path
+) -> None:
+    with pytest.raises(FabricaError, match=message):
+        execute_run(config(**fields))
+    assert not (tmp_path / "run").exists()
+
+
+def test_repeats_are_separate_attempts(config: Config) -> None:
+    summary = execute_run(config(repeat=3, jobs=3))
+    assert [row.attempt for row in summary.rows] == [1, 2, 3]
+    assert summary.valid == 3
+
+
+def test_ctrl_c_keeps_what_is_finished_and_the_same_call_continues(
+    config: Config, behave: Callable[[str], None]
+) -> None:
+    behave("slow")
+
+    def interrupt(event: RunEvent) -> None:
+        if event.kind is EventKind.JOB_FINISHED:
+            threading.Timer(0.01, signal.raise_signal, [signal.SIGINT]).start()
+
+    with pytest.raises(RunInterrupted, match=r"[12] of 4 results are kept") as caught:
+        execute_run(config(repeat=4, jobs=1), interrupt)
+    assert caught.value.code == ExitCode.INTERRUPTED
+    summary = execute_run(config(repeat=4))
+    assert summary.valid == 4
+    assert len(records(summary, VerdictRecord)) == 4
+    assert [record.reason for record in records(summary, SessionEnded)] == ["interrupted", "finished"]
+
+
+def test_a_killed_coordinator_loses_nothing_and_leaves_no_process(
+    config: Config, behave: Callable[[str], None], tmp_path: Path
+) -> None:
+    behave("slow")
+    settings = config(repeat=3, jobs=1)
+    path = tmp_path / "config.json"
+    path.write_text(settings.model_dump_json(), encoding="utf-8")
+    code = (
+        "import sys, pathlib\n"
+        "from fabrica_bench.runs.config import RunConfig\n"
+        "from fabrica_bench.runs.execution import execute_run\n"
+        "config = RunConfig.model_validate_json(pathlib.Path(sys.argv[1]).read_text())\n"
+        "execute_run(config, lambda event: print(event.kind, flush=True))\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    for line in child.stdout:
+        if line.strip() == "job_finished":
+            break
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    done = load_summary(tmp_path / "run")
+    assert 1 <= len(done.rows) < 3
+    summary = execute_run(settings)
+    assert summary.valid == 3
+    assert len(records(summary, VerdictRecord)) == 3
+
+
+def test_a_job_that_dies_is_tried_again_and_then_blamed_on_the_harness(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(event: RunEvent) -> None:
+        if event.kind is EventKind.JOB_PROGRESS and event.data["stage"] == "agent":
+            children = subprocess.run(
+                ["pgrep", "-f", "fabrica_bench.runs.job", "-P", str(os.getpid())],
+                capture_output=True,
+                text=True,
+                check=False,
+            ).stdout.split()
+            for pid in children:
+                os.kill(int(pid), signal.SIGKILL)
+
+    summary = execute_run(config(), kill)
+    (row,) = summary.rows
+    assert isinstance(row.verdict, NotScored)
+    assert row.verdict.blame == "harness"
+    assert "signal 9" in row.verdict.reason
+    assert len(records(summary, JobFailed)) == 2
+    # Crashed work is owed again.
+    again = execute_run(config())
+    assert isinstance(again.rows[0].verdict, Valid)
+
+
+def test_a_full_disk_stops_the_run_with_one_message_and_owes_the_rest(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import errno
+
+    real_write = os.write
+    budget = [6000]
+
+    def write(descriptor: int, data: bytes) -> int:
+        target = os.readlink(f"/proc/self/fd/{descriptor}")
+        if target.endswith("records.jsonl"):
+            budget[0] -= len(data)
+            if budget[0] < 0:
+                real_write(descriptor, bytes(data)[:10])
+                raise OSError(errno.ENOSPC, "No space left on device")
+        return real_write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(FabricaError, match="no space left") as caught:
+        execute_run(config(repeat=5))
+    assert caught.value.code == ExitCode.ENVIRONMENT
+    monkeypatch.undo()
+
+
+def test_too_little_space_to_begin_is_said_before_the_start(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "MIN_FREE_BYTES", 1 << 60)
+    with pytest.raises(FabricaError, match="no space left to start"):
+        execute_run(config())
+
+
+def test_a_lost_key_is_named(config: Config) -> None:
+    execute_run(config(repeat=1))
+    for path in Path(os.environ["FABRICA_BENCH_KEYS"]).iterdir():
+        path.unlink()
+    with pytest.raises(FabricaError, match="is not on this machine"):
+        execute_run(config(repeat=1))
+
+
+# -------------------------------------------------------------------------------------------- verification
+
+
+def test_verification_finds_the_same_verdicts(config: Config) -> None:
+    summary = execute_run(config(repeat=2))
+    report = verify_run(summary.run_dir)
+    assert (report.ok, report.checked, report.different, report.conditions) == (True, 2, 0, ())
+    json.dumps(report.to_json())
+
+
+def test_verification_finds_a_forged_record(config: Config) -> None:
+    summary = execute_run(config())
+    path = summary.run_dir / "records.jsonl"
+    path.write_text(
+        path.read_text(encoding="utf-8").replace('"cycles":1000,"ref', '"cycles":10,"ref'), encoding="utf-8"
+    )
+    report = verify_run(summary.run_dir)
+    assert (report.ok, report.different) == (False, 1)
+    assert report.rows[0].detail == "differs in cycles"
+
+
+def test_verification_finds_a_changed_candidate(config: Config) -> None:
+    summary = execute_run(config())
+    (candidate,) = records(summary, CandidateRecord)
+    digest = candidate.files["pe.csl"]
+    (summary.run_dir / "files" / digest[:2] / digest[2:]).write_text("else", encoding="utf-8")
+    with pytest.raises(FabricaError, match="content differs from its digest"):
+        verify_run(summary.run_dir)
+
+
+def test_an_agents_failure_has_nothing_to_verify(config: Config, behave: Callable[[str], None]) -> None:
+    behave("give_up")
+    report = verify_run(execute_run(config()).run_dir)
+    assert (report.ok, report.checked) == (False, 0)
+    assert "nothing to execute" in report.rows[0].detail
