@@ -108,7 +108,8 @@ def _load(call: Call, dsd_index: int, legal: tuple[str, ...]) -> Value:
         call.fail("a fabin_dsd can't be loaded into a dsr_dest", dsd_index)
     if kind == "fabout" and register.type.file != "dest":
         call.fail(f"a fabout_dsd can't be loaded into a '{register.type.name}'", dsd_index)
-    instr = ir.LoadDsr(0, register.data, call.frame.operand(dsd, call.arg_span(dsd_index)))
+    operand = call.frame.operand(dsd, call.arg_span(dsd_index))
+    instr = ir.LoadDsr(0, register.data, operand, ir.DsdConfig())
     if call.count > dsd_index + 1:
         _configure(call, instr, kind, dsd_index + 1)
     if call.frame.comptime:

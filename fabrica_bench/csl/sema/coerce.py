@@ -82,7 +82,8 @@ def pointer_fits(source: t.PointerType, target: t.PointerType) -> bool:
         return True
     inner = source.pointee
     if target.is_many and not source.is_many and isinstance(inner, t.ArrayType):
-        return len(inner.dims) == 1 and inner.element == target.pointee
+        # Documented for one dimension only; the vendor's compiler takes any rank (its gemv-checkerboard example).
+        return inner.element == target.pointee
     if target.is_many or source.is_many:
         return False
     if target.pointee == t.ANYOPAQUE:
@@ -236,7 +237,7 @@ def _peer_pointer(a: t.PointerType, b: t.PointerType) -> t.Type | None:
         pointer.pointee
         if pointer.is_many
         else pointer.pointee.element
-        if isinstance(pointer.pointee, t.ArrayType) and len(pointer.pointee.dims) == 1
+        if isinstance(pointer.pointee, t.ArrayType)
         else None
         for pointer in (a, b)
     ]

@@ -3,7 +3,8 @@
 The value is an anonymous struct `.{ .base_address, .offset, .stride, .extent }`. Extents are outermost first, strides
 innermost first. With c_d the coefficient of dimension d in the linear element index (d = 0 innermost), stride[0] = c_0 and
 stride[d] = c_d - sum over k < d of c_k * (extent_k - 1): the step applied when dimension d advances, all inner dimensions
-having been reset.
+having been reset. Accesses are not checked against the extents of the tensor: programs describe the shape
+of one tensor on a dummy and set the base address later.
 """
 
 from __future__ import annotations
@@ -45,7 +46,6 @@ def tensor_access(frame: Frame, node: ast.TensorAccess, hint: t.Type | None) -> 
     for dim, index in zip(dims, node.indices, strict=True):
         part = _affine(frame, index, node.variables)
         linear = _sum(_scaled(linear, dim), part)
-        _check_bounds(part, extents, dim, index)
     strides = strides_of(tuple(reversed(linear.coefficients)), tuple(reversed(extents)))
     return make_struct(
         _struct_type(pointer.type, len(extents)),
@@ -103,17 +103,6 @@ def _base(frame: Frame, node: ast.Expr) -> tuple[Value, tuple[int, ...]]:
     if not isinstance(pointer.type.pointee, t.ArrayType):
         fail(node.span, f"expected an array, got: '{place.type.name}'")
     return pointer, pointer.type.pointee.dims
-
-
-def _check_bounds(index: Affine, extents: Sequence[int], dim: int, node: ast.Expr) -> None:
-    if dim == 0:
-        return
-    low = high = index.constant
-    for coefficient, extent in zip(index.coefficients, extents, strict=True):
-        reach = coefficient * (extent - 1)
-        low, high = low + min(reach, 0), high + max(reach, 0)
-    if low < 0 or high >= dim:
-        fail(node.span, f"the access runs from index {low} to {high}, but the extent of the tensor is {dim}")
 
 
 def _sum(a: Affine, b: Affine, sign: int = 1) -> Affine:
