@@ -241,7 +241,8 @@ def markdown(reports: Sequence[TaskReport], found: Device, date: datetime.date, 
         result = "pass" if report.ok else "**fail**"
         lines.append(
             f"| {report.task} | {', '.join(report.sizes)} | {report.runs} "
-            f"| {report.max_error:.3g} | {report.max_ratio:.3f} | {report.build_s:.1f} | {report.run_s:.2f} | {report.kernel_ms:.2f} | {result} |"
+            f"| {report.max_error:.3g} | {report.max_ratio:.3f} | {report.build_s:.1f} | {report.run_s:.2f} "
+            f"| {report.kernel_ms:.2f} | {result} |"
         )
     problems = [f"- {report.task}: {problem}" for report in reports for problem in report.problems[:5]]
     if problems:

@@ -1,0 +1,260 @@
+"""Run the reference programs of the tasks, compare them with their oracles and record their cycles in spec.yaml.
+
+    python -m fabrica_bench.tasks.measure --arch wse3 --size small --record
+
+Both references are run: `expert` is pe.csl, `plain` is plain.csl in its place. The tools are processes, by default the
+embedded ones, so that any `cslc` and `cs_python` can be measured. Cycles are those of the first distribution and
+visible seed 0; the other distributions are only checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+import yaml
+
+from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.tasks.seeds import visible_seed
+from fabrica_bench.tasks.selection import list_tasks
+from fabrica_bench.tasks.spec import ARCHS, Arch, load_spec
+from fabrica_bench.tasks.task import SPEC_FILE, Task
+from fabrica_bench.version import __version__
+
+Variant = Literal["expert", "plain"]
+VARIANTS: Final[tuple[Variant, ...]] = ("expert", "plain")
+EMBEDDED: Final = "fabrica-embedded"
+STEP_TIMEOUT_S: Final = 600
+RECORD_KEY: Final = "reference_cycles"
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The two commands, as argument lists, and the name under which cycles are recorded."""
+
+    cslc: tuple[str, ...] = (sys.executable, "-m", "fabrica_bench.compat.cslc")
+    cs_python: tuple[str, ...] = (sys.executable, "-m", "fabrica_bench.compat.cs_python")
+    name: str = f"{EMBEDDED} {__version__}"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One reference at one size.
+
+    Attributes:
+        cycles: Of the first distribution; None when it didn't run.
+        runs: Distributions that were run and agreed with the oracle.
+        max_ratio: Largest error as a share of the tolerance.
+        problem: What went wrong first; empty if nothing.
+        seconds: Wall time of build and runs.
+    """
+
+    task: str
+    arch: Arch
+    size: str
+    variant: Variant
+    cycles: int | None
+    runs: int
+    max_ratio: float
+    problem: str
+    seconds: float
+
+
+class StepFailed(Exception):
+    """A build or run ended badly; the message is its last line."""
+
+
+def measure(
+    task: Task, arch: Arch, size_name: str, variant: Variant, tools: Tools, *, every: bool = True
+) -> Measurement:
+    """Build one reference and run it on the first distribution, or on all of them.
+
+    Args:
+        every: Whether to run all distributions.
+    """
+    started = time.monotonic()
+    cycles, runs, ratio, problem = None, 0, 0.0, ""
+    with tempfile.TemporaryDirectory(prefix="fabrica-measure-") as name:
+        folder = Path(name)
+        try:
+            _build(task, arch, size_name, variant, tools, folder)
+            for index, distribution in enumerate(task.distributions if every else task.distributions[:1]):
+                found, worst = _run(task, size_name, index, distribution, tools, folder)
+                cycles = found if index == 0 else cycles
+                runs, ratio = runs + 1, max(ratio, worst)
+        except (StepFailed, FabricaError) as error:
+            problem = str(error)
+    return Measurement(task.name, arch, size_name, variant, cycles, runs, ratio, problem, time.monotonic() - started)
+
+
+def _build(task: Task, arch: Arch, size_name: str, variant: Variant, tools: Tools, folder: Path) -> None:
+    bundle = task.spec.bundle
+    for name in (bundle.layout, bundle.compute, bundle.window, bundle.runner):
+        shutil.copyfile(task.bundle_dir / name, folder / name)
+    if variant == "plain" and bundle.plain is not None:
+        shutil.copyfile(task.bundle_dir / bundle.plain, folder / bundle.compute)
+    flags = task.compile_flags(task.size(size_name), arch)
+    _step("build", [*tools.cslc, bundle.layout, *flags, "-o", "out"], folder)
+
+
+def _run(task: Task, size_name: str, index: int, distribution: str, tools: Tools, folder: Path) -> tuple[int, float]:
+    size = task.size(size_name)
+    inputs = task.inputs(visible_seed(task.name, index), size, distribution)
+    np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]
+    command = [*tools.cs_python, task.spec.bundle.runner, "--name", "out", "--inputs", "inputs.npz"]
+    _step(distribution, [*command, "--outputs", "outputs.npz"], folder)
+    with np.load(folder / "outputs.npz", allow_pickle=False) as file:
+        outputs: dict[str, np.ndarray[Any, Any]] = dict(file)
+    cycles = int(outputs.pop("cycles"))
+    checks = task.check(outputs, inputs, size)
+    for check in checks:
+        if not check.ok:
+            raise StepFailed(f"{distribution}: {check.name} {check.reason}")
+    return cycles, max(check.max_ratio for check in checks)
+
+
+def _step(what: str, command: Sequence[str], folder: Path) -> None:
+    root = str(Path(__file__).resolve().parents[2])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))}
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=STEP_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise StepFailed(f"{what}: more than {STEP_TIMEOUT_S} s") from None
+    if done.returncode != 0:
+        lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        told = next((line for line in lines if "error:" in line or line.startswith("fabrica-sim:")), "")
+        raise StepFailed(f"{what}: {told or (lines or ['no message'])[-1]}")
+
+
+def record(task: Task, measurements: Sequence[Measurement], toolchain: str) -> None:
+    """Write measured cycles into the task's spec.yaml, leaving every other line as it is.
+
+    Raises:
+        FabricaError: The file would no longer be a valid spec; it is left unchanged.
+    """
+    path = task.root / SPEC_FILE
+    cycles: dict[str, dict[str, dict[str, int | None]]] = {}
+    for arch, sizes in task.spec.reference_cycles.cycles.items():
+        cycles[arch] = {size: pair.model_dump() for size, pair in sizes.items()}
+    for item in measurements:
+        if item.task == task.name and item.cycles is not None and not item.problem:
+            pair = cycles.setdefault(item.arch, {}).setdefault(item.size, {"expert": None, "plain": None})
+            pair[item.variant] = item.cycles
+    content: dict[str, Any] = {"toolchain": toolchain}
+    if task.spec.reference_cycles.note:
+        content["note"] = task.spec.reference_cycles.note
+    content["cycles"] = cycles
+    dumped = yaml.safe_dump({RECORD_KEY: content}, sort_keys=False, width=120, default_flow_style=None)
+    text = _replace_block(path.read_text(encoding="utf-8"), dumped)
+    draft = path.with_suffix(".yaml.new")
+    draft.write_text(text, encoding="utf-8")
+    try:
+        load_spec(draft)
+    except FabricaError:
+        draft.unlink()
+        raise
+    draft.replace(path)
+
+
+def _replace_block(text: str, block: str) -> str:
+    """Replace the top-level `reference_cycles` block, or append it."""
+    pattern = re.compile(rf"^{RECORD_KEY}:.*?(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
+    if pattern.search(text):
+        return pattern.sub(lambda _: block, text, count=1)
+    return text.rstrip("\n") + "\n" + block
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m fabrica_bench.tasks.measure",
+        description="Run the reference programs, compare them with their oracles, and record their cycles.",
+        epilog="examples:\n  python -m fabrica_bench.tasks.measure\n"
+        "  python -m fabrica_bench.tasks.measure --filter name=ReLU-1PE --arch wse3 --size small --record",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--filter", nargs="*", default=(), help="tasks, e.g. set=core level=1 (default: all)")
+    parser.add_argument("--tasks", type=Path, help="another tasks folder")
+    parser.add_argument("--arch", choices=ARCHS, help="one target (default: all that the task supports)")
+    parser.add_argument("--size", help="one size (default: all)")
+    parser.add_argument("--variant", choices=VARIANTS, help="one reference (default: both)")
+    parser.add_argument("--quick", action="store_true", help="only the first distribution")
+    parser.add_argument("--record", action="store_true", help="write the cycles into spec.yaml")
+    parser.add_argument("--cslc", help="another compiler command")
+    parser.add_argument("--cs-python", help="another runner command")
+    parser.add_argument("--toolchain", help="its name for the record, with --cslc and --cs-python")
+    return parser
+
+
+def _jobs(tasks: Sequence[Task], options: argparse.Namespace) -> Iterator[tuple[Task, Arch, str, Variant]]:
+    for task in tasks:
+        for arch in task.spec.bundle.archs:
+            for size in task.spec.size_names:
+                for variant in VARIANTS:
+                    wanted = options.arch in (None, arch) and options.size in (None, size)
+                    exists = variant == "expert" or task.spec.bundle.plain is not None
+                    if wanted and exists and options.variant in (None, variant):
+                        yield task, arch, size, variant
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit code."""
+    options = _parser().parse_args(argv)
+    try:
+        return _main(options)
+    except FabricaError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return int(error.code)
+
+
+def _main(options: argparse.Namespace) -> int:
+    tools = Tools()
+    if options.cslc or options.cs_python:
+        if not (options.cslc and options.cs_python and options.toolchain):
+            raise FabricaError(
+                "another toolchain needs its two commands and its name",
+                remedy="pass --cslc, --cs-python and --toolchain together",
+                code=ExitCode.USAGE,
+            )
+        tools = Tools(tuple(shlex.split(options.cslc)), tuple(shlex.split(options.cs_python)), options.toolchain)
+    tasks = list_tasks(options.filter, options.tasks)
+    found: list[Measurement] = []
+    for task, arch, size, variant in _jobs(tasks, options):
+        item = measure(task, arch, size, variant, tools, every=not options.quick)
+        found.append(item)
+        _show(task, item)
+    if options.record:
+        for task in tasks:
+            record(task, found, tools.name)
+    good = sum(not item.problem for item in found)
+    sys.stdout.write(f"{good} of {len(found)} agree with their oracles\n")
+    return int(ExitCode.OK if good == len(found) > 0 else ExitCode.FAILURE)
+
+
+def _show(task: Task, item: Measurement) -> None:
+    head = f"{item.task:20} {item.arch} {item.size:7} {item.variant:7}"
+    if item.problem:
+        sys.stdout.write(f"{head} FAIL {item.problem}\n")
+    else:
+        published = task.spec.size(item.size).published_cycles
+        beside = f"published {published}" if published else ""
+        figures = f"{item.cycles:>8} cycles  error/allowed {item.max_ratio:.3f}  {item.seconds:5.1f} s  {beside}"
+        sys.stdout.write(f"{head} {figures.rstrip()}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
