@@ -1,0 +1,95 @@
+"""Cycles of DSD operations, from the cost table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fabrica_bench.wse.costs import CostTable
+
+if TYPE_CHECKING:
+    from fabrica_bench.wse.dsd import Operand
+
+_HALF_FLOAT_OPS = {"faddh", "fsubh", "fmulh", "fmach", "fmaxh"}
+
+
+class DsdCosts:
+    """Costs of one kind of DSD operation."""
+
+    def __init__(self, costs: CostTable, op: str) -> None:
+        self.width = costs[f"dsd_width.{op}"]
+        self.dsr_load = costs["dsd.dsr_load"]
+        self.dsr_gap = costs["dsd.dsr_gap"]
+        self.scalar_operand = costs["dsd.scalar_operand"]
+        self.launch = costs["dsd.launch"]
+        self.conflict = costs["dsd.bank_conflict"]
+        self.period = costs["dsd.bank_period"]
+        self.read_bytes = costs["dsd.read_bytes"]
+        self.read_shared = costs["dsd.read_shared"]
+        self.write_bytes = costs["dsd.write_bytes"]
+        self.scalar_dest = costs.number(
+            "dsd.scalar_dest_half" if op in _HALF_FLOAT_OPS else "dsd.scalar_dest"
+        )
+        self.stride_8 = costs["dsd.stride_slow_width"]
+        self.stride_4 = costs["dsd.stride_4_width"]
+        self.stride_7 = costs["dsd.stride_7_width"]
+
+    def setup(self, dest: Operand | None, sources: list[Operand]) -> int:
+        """Cycles before the first element: DSR loads, their gap, scalar operands."""
+        loads = 0
+        scalars = 0
+        for operand in sources:
+            if operand.kind == "scalar":
+                scalars += 1
+            elif operand.dsr is None:
+                loads += 1
+        if dest is not None and dest.dsr is None:
+            same = bool(sources) and sources[0].dsd is not None and sources[0].dsd == dest.dsd
+            loads += 0 if same else 1
+        return loads * self.dsr_load + (self.dsr_gap if loads else 0) + scalars * self.scalar_operand
+
+    def memory(self, dest: Operand, sources: list[Operand], count: int) -> int:
+        """Cycles of a memory-only operation of `count` elements."""
+        setup = self.setup(dest, sources)
+        if dest.kind == "pointer" or (dest.linear and dest.step == 0 and count > 1):
+            return setup + int(-(-count * self.scalar_dest // 1))
+        width = self.elements_per_cycle(dest, sources)
+        cycles = -(-count // width)
+        if self.conflicts(sources):
+            cycles *= self.conflict
+        return setup + cycles
+
+    def elements_per_cycle(self, dest: Operand, sources: list[Operand]) -> int:
+        """Upper bound by operation, memory ports and strides."""
+        width = min(self.width, max(self.write_bytes // dest.size, 1))
+        memory_sources = [source for source in sources if source.kind == "memory"]
+        moving = [source for source in memory_sources if not (source.linear and source.step == 0)]
+        if self.read_shared:
+            total = sum(source.size for source in moving)
+            width = min(width, max(self.read_bytes // total, 1)) if total else width
+        else:
+            for source in moving:
+                width = min(width, max(self.read_bytes // source.size, 1))
+        for operand in (dest, *memory_sources):
+            if operand.kind == "memory":
+                width = min(width, self._stride_width(operand, width))
+        return max(width, 1)
+
+    def _stride_width(self, operand: Operand, width: int) -> int:
+        words = operand.size // 2
+        step = operand.step // 2 if operand.linear else (operand.dsd.strides[0] if operand.dsd else words)
+        if step in (0, words):
+            return width
+        rest = step % 8
+        if rest == 0:
+            return self.stride_8
+        if rest == 4:
+            return self.stride_4
+        return self.stride_7 if rest == 7 else width
+
+    def conflicts(self, sources: list[Operand]) -> bool:
+        """True if two memory sources of unit stride start in the same bank class."""
+        memory = [s for s in sources if s.kind == "memory" and s.linear and s.step]
+        if len(memory) < 2:
+            return False
+        first, second = memory[:2]
+        return first.step == second.step and first.base % self.period == second.base % self.period

@@ -1,0 +1,400 @@
+"""A simulated machine that runs one compiled program under host commands.
+
+    machine = Machine(program)
+    handle = machine.submit(Launch("main"))
+    machine.wait(handle)
+
+memcpy is modelled directly (its command protocol is not public): commands begin strictly in order of submission. A copy
+waits until every PE takes commands and no task runs; a launch begins on all PEs in the same cycle and ends when the last
+one called `unblock_cmd_stream`. Consecutive streams overlap; a stream to the device whose words nobody takes counts as
+buffered once nothing else can advance.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fabrica_bench.csl import ir
+from fabrica_bench.wse import numeric
+from fabrica_bench.wse.commands import (
+    Command,
+    CopyIn,
+    CopyOut,
+    Handle,
+    Launch,
+    LaunchWindow,
+    Limits,
+    StreamIn,
+    StreamOut,
+)
+from fabrica_bench.wse.costs import load_costs
+from fabrica_bench.wse.deadlock import explain
+from fabrica_bench.wse.fabric import Fabric
+from fabrica_bench.wse.faults import Deadlock, DeadlockReport, Fault, SourceLocation
+from fabrica_bench.wse.memory import AccessError, Arena, PeMemory
+from fabrica_bench.wse.pe import ProcessingElement
+from fabrica_bench.wse.reference import ReferenceExecutor
+from fabrica_bench.wse.router import OFFSETS, Router
+from fabrica_bench.wse.streams import StreamFeeder, StreamSink
+
+if TYPE_CHECKING:
+    from fabrica_bench.wse.executor import Executor
+    from fabrica_bench.wse.trace import TraceSink
+
+__all__ = ["Machine"]
+
+
+class Machine:
+    """See the module's docstring.
+
+    Attributes:
+        program: the compiled program.
+        sim_log: lines `@<cycle> text` printed by the PEs, in order of cycles.
+        launch_windows: one entry per finished launch.
+    """
+
+    def __init__(
+        self,
+        program: ir.Program,
+        *,
+        limits: Limits | None = None,
+        trace: TraceSink | None = None,
+        executor: Executor | None = None,
+    ) -> None:
+        self.program = program
+        self.costs = load_costs(program.arch)
+        self.limits = limits or Limits()
+        self.fabric = Fabric(self.costs, self.limits, trace)
+        self.launch_windows: list[LaunchWindow] = []
+        self._log: list[tuple[int, str]] = []
+        self._pending: deque[Handle] = deque()
+        self._running: list[Handle] = []
+        self._feeders: dict[tuple[int, int, int], StreamFeeder] = {}
+        self._not_ready = 0
+        self._poked = False
+        self._build(executor or ReferenceExecutor())
+
+    def _build(self, executor: Executor) -> None:
+        program = self.program
+        arena = Arena(program.width * program.height)
+        codes = [executor.prepare(image, self.costs, program.fp16) for image in program.images]
+        self.elements: list[ProcessingElement] = []
+        routers: dict[tuple[int, int], Router] = {}
+        for y in range(program.height):
+            for x in range(program.width):
+                routers[x, y] = Router(self.fabric, x, y, program.colors[y][x])
+        for (x, y), router in routers.items():
+            for direction, (dx, dy) in OFFSETS.items():
+                neighbor = routers.get((x + dx, y + dy))
+                if neighbor is not None:
+                    router.neighbors[direction] = neighbor
+        for (x, y), router in routers.items():
+            memory = PeMemory(arena.slice(y * program.width + x))
+            code = codes[program.tiles[y][x]]
+            self.elements.append(ProcessingElement(self, self.fabric, router, code, memory))
+            for color, way in program.stream_colors.items():
+                if way == "d2h":
+                    router.color_state(color).sink = StreamSink(self.fabric, router)
+
+    # ------------------------------------------------------------------------------------------ public state
+
+    @property
+    def cycle(self) -> int:
+        """The clock."""
+        return self.fabric.now
+
+    @property
+    def sim_log(self) -> list[str]:
+        """Printed lines, in order of cycles."""
+        return [f"@{cycle} {text}" for cycle, text in sorted(self._log, key=lambda entry: entry[0])]
+
+    def pe(self, x: int, y: int) -> ProcessingElement:
+        """The PE in column `x` and row `y` of the program rectangle."""
+        if not (0 <= x < self.program.width and 0 <= y < self.program.height):
+            raise self._host_fault(f"PE({x},{y}) is outside the {self.program.width}x{self.program.height} rectangle")
+        return self.elements[y * self.program.width + x]
+
+    def find_global(self, x: int, y: int, name: str) -> ir.Global | None:
+        """A variable of the PE's program by name, or None."""
+        return self.pe(x, y).image.globals.get(name)
+
+    def read_symbol(self, x: int, y: int, name: str) -> bytes:
+        """Bytes of a variable."""
+        variable = self.find_global(x, y, name)
+        if variable is None:
+            raise self._host_fault(f"PE({x},{y}) has no variable {name!r}")
+        return self.pe(x, y).memory.read(variable.address, variable.size)
+
+    # ------------------------------------------------------------------------------------------ host commands
+
+    def submit(self, command: Command) -> Handle:
+        """Queue a command; it runs while `wait` or `drain` advance time.
+
+        Raises:
+            Fault: unknown symbol or function, wrong number of arguments, region or data of the wrong shape.
+        """
+        self._check(command)
+        handle = Handle(command)
+        self._pending.append(handle)
+        self._poke()
+        return handle
+
+    def wait(self, handle: Handle) -> None:
+        """Advance time until the command is done.
+
+        Raises:
+            Fault, Deadlock, BudgetExceeded: see `faults`.
+        """
+        self.fabric.start_clock()
+        while not handle.done:
+            if self.fabric.is_idle:
+                self._unstick()
+            else:
+                self.fabric.run_cycle()
+
+    def drain(self) -> None:
+        """Finish all commands, then let the PEs run until nothing happens any more, at most `Limits.drain_cycles`."""
+        self.fabric.start_clock()
+        while self._pending or self._running:
+            if self.fabric.is_idle:
+                self._unstick()
+            else:
+                self.fabric.run_cycle()
+        end = self.fabric.now + self.limits.drain_cycles
+        while not self.fabric.is_idle and self.fabric.now < end:
+            self.fabric.run_cycle()
+
+    def _unstick(self) -> None:
+        """Nobody can advance: count undelivered input as buffered, or give up."""
+        buffered = [handle for handle in self._running if isinstance(handle.command, StreamIn)]
+        for handle in buffered:
+            self._finish(handle, self.fabric.now)
+        if not buffered:
+            raise Deadlock(self._report())
+
+    def _report(self) -> DeadlockReport:
+        current = self._running or list(self._pending)
+        command = current[0].command if current else None
+        unready = [pe.position for pe in self.elements if not pe.stream_ready]
+        return explain(self.elements, self.fabric.now, _describe(command), unready)
+
+    # ------------------------------------------------------------------------------------------ progress of commands
+
+    def _poke(self) -> None:
+        if not self._poked:
+            self._poked = True
+            self.fabric.call(self._pump, self.fabric.now + 1)
+
+    def on_idle(self, pe: ProcessingElement) -> None:
+        """A PE finished a task."""
+        if self._pending and not self._not_ready:
+            self._poke()
+
+    def on_unblock(self, pe: ProcessingElement, now: int) -> None:
+        """A PE takes commands again."""
+        for handle in self._running:
+            if isinstance(handle.command, Launch):
+                self._not_ready -= 1
+                if self._not_ready == 0:
+                    self._finish(handle, now)
+                    self.launch_windows.append(LaunchWindow(handle.command.name, handle.start_cycle, now))
+
+    def _pump(self, now: int) -> None:
+        """Begin the commands that may begin."""
+        self._poked = False
+        self._check_streams(now)
+        while self._pending and self._may_begin(self._pending[0].command):
+            self._begin(self._pending.popleft(), now)
+
+    def _may_begin(self, command: Command) -> bool:
+        if any(not isinstance(handle.command, StreamIn | StreamOut) for handle in self._running):
+            return False
+        if self._not_ready:
+            return False
+        if isinstance(command, StreamIn | StreamOut):
+            return True
+        if self._running:
+            return False
+        return isinstance(command, Launch) or all(pe.is_idle for pe in self.elements)
+
+    def _begin(self, handle: Handle, now: int) -> None:
+        handle.start_cycle = now
+        self._running.append(handle)
+        match handle.command:
+            case Launch():
+                self._not_ready = len(self.elements)
+                self.fabric.call(lambda cycle: self._launch(handle, cycle), now + self.costs["host.launch"])
+            case CopyIn() as command:
+                self._copy_in(command)
+                self._end_later(handle, now, "host.copy_in_word", command.l)
+            case CopyOut() as command:
+                handle.result = self._copy_out(command)
+                self._end_later(handle, now, "host.copy_out_word", command.l)
+            case StreamIn() as command:
+                self._stream_in(command, now)
+            case StreamOut() as command:
+                for y in range(command.py, command.py + command.h):
+                    for x in range(command.px, command.px + command.w):
+                        self._sink(x, y, command.color).expect(command.l, now)
+
+    def _end_later(self, handle: Handle, now: int, per_word: str, words: int) -> None:
+        cycles = self.costs["host.command"] + int(self.costs.number(per_word) * words)
+        self.fabric.call(lambda cycle: self._finish(handle, cycle), now + cycles)
+
+    def _finish(self, handle: Handle, now: int) -> None:
+        handle.done = True
+        handle.end_cycle = now
+        self._running.remove(handle)
+        self._poke()
+
+    def _launch(self, handle: Handle, now: int) -> None:
+        command = handle.command
+        assert isinstance(command, Launch)
+        handle.start_cycle = now
+        silent = 0
+        for pe in self.elements:
+            symbol = pe.image.exports.get(command.name)
+            if symbol is None or symbol.kind != "fn":
+                silent += 1  # a PE without the function ignores the call
+                continue
+            args = tuple(numeric.from_bits(b, type_) for b, type_ in zip(command.args, symbol.params, strict=True))
+            pe.launch(symbol.target, args, now)
+        self._not_ready -= silent
+        if self._not_ready == 0:
+            self._finish(handle, now)
+
+    # ------------------------------------------------------------------------------------------ copies and streams
+
+    def _tensor(self, pe: ProcessingElement, symbol: str) -> int:
+        """Address of the data behind an exported pointer, or of an exported array."""
+        export = pe.image.exports.get(symbol)
+        if export is None or export.kind != "var":
+            raise self._host_fault(f"{pe.position} exports no variable {symbol!r}")
+        variable = pe.image.globals[export.target]
+        if export.type_name.lstrip().startswith(("[*]", "*")):
+            return pe.memory.read_int(variable.address, 2)
+        return variable.address
+
+    def _copy_in(self, command: CopyIn) -> None:
+        size = np.uint16 if command.bits == 16 else np.uint32
+        for row in range(command.h):
+            for column in range(command.w):
+                pe = self.pe(command.px + column, command.py + row)
+                data = command.data[row, column].astype(size).tobytes()
+                try:
+                    pe.memory.write(self._tensor(pe, command.symbol), data)
+                except AccessError as error:
+                    raise self._host_fault(f"copy to {command.symbol!r} of {pe.position}: {error}") from error
+
+    def _copy_out(self, command: CopyOut) -> np.ndarray:
+        size = np.dtype(np.uint16 if command.bits == 16 else np.uint32)
+        result = np.zeros((command.h, command.w, command.l), dtype=np.uint32)
+        for row in range(command.h):
+            for column in range(command.w):
+                pe = self.pe(command.px + column, command.py + row)
+                try:
+                    data = pe.memory.read(self._tensor(pe, command.symbol), command.l * size.itemsize)
+                except AccessError as error:
+                    raise self._host_fault(f"copy from {command.symbol!r} of {pe.position}: {error}") from error
+                result[row, column] = np.frombuffer(data, dtype=size)
+        return result
+
+    def _stream_in(self, command: StreamIn, now: int) -> None:
+        for row in range(command.h):
+            for column in range(command.w):
+                x, y = command.px + column, command.py + row
+                feeder = self._feeders.get((x, y, command.color))
+                if feeder is None:
+                    feeder = StreamFeeder(self.fabric, self.pe(x, y), command.color, self._poke)
+                    self._feeders[x, y, command.color] = feeder
+                feeder.push(command.data[row, column].tolist(), now)
+
+    def _sink(self, x: int, y: int, color: int) -> StreamSink:
+        state = self.pe(x, y).router.color_state(color)
+        if state.sink is None:
+            state.sink = StreamSink(self.fabric, self.pe(x, y).router)
+        state.sink.on_full = self._poke
+        return state.sink
+
+    def _check_streams(self, now: int) -> None:
+        """Finish the streams whose words have all arrived, in order of submission."""
+        for handle in list(self._running):
+            command = handle.command
+            if isinstance(command, StreamIn) and all(not f.words for f in self._region_feeders(command)):
+                self._finish(handle, now)
+            elif isinstance(command, StreamOut) and self._collect(handle, command):
+                self._finish(handle, now)
+
+    def _region_feeders(self, command: StreamIn) -> list[StreamFeeder]:
+        return [
+            self._feeders[x, y, command.color]
+            for y in range(command.py, command.py + command.h)
+            for x in range(command.px, command.px + command.w)
+        ]
+
+    def _collect(self, handle: Handle, command: StreamOut) -> bool:
+        places = [
+            (y, x, self._sink(command.px + x, command.py + y, command.color))
+            for y in range(command.h)
+            for x in range(command.w)
+        ]
+        if any(len(sink.words) < command.l for _, _, sink in places):
+            return False
+        handle.result = np.zeros((command.h, command.w, command.l), dtype=np.uint32)
+        for y, x, sink in places:
+            handle.result[y, x] = sink.words[: command.l]
+            del sink.words[: command.l]
+        return True
+
+    # ------------------------------------------------------------------------------------------ checks, log
+
+    def _check(self, command: Command) -> None:
+        if isinstance(command, Launch):
+            functions = [i.exports[command.name] for i in self.program.images if command.name in i.exports]
+            functions = [symbol for symbol in functions if symbol.kind == "fn"]
+            if not functions:
+                raise self._host_fault(f"no PE exports a function {command.name!r}")
+            for symbol in functions:
+                if len(symbol.params) != len(command.args):
+                    raise self._host_fault(
+                        f"{command.name!r} takes {len(symbol.params)} argument(s), not {len(command.args)}"
+                    )
+            return
+        inside = (
+            command.w > 0
+            and command.h > 0
+            and 0 <= command.px <= self.program.width - command.w
+            and 0 <= command.py <= self.program.height - command.h
+        )
+        if not inside:
+            raise self._host_fault(
+                f"region ({command.px}, {command.py}) {command.w}x{command.h} is not inside the program rectangle of"
+                f" {self.program.width}x{self.program.height} PEs"
+            )
+        if isinstance(command, CopyIn | StreamIn) and command.data.shape[:2] != (command.h, command.w):
+            raise self._host_fault(f"data of shape {command.data.shape} for a region of {command.h}x{command.w} PEs")
+
+    def _host_fault(self, message: str) -> Fault:
+        return Fault(None, SourceLocation(), "", message)
+
+    def log(self, cycle: int, line: bytes | bytearray) -> None:
+        """A PE printed a line."""
+        if len(self._log) < self.limits.log_lines:
+            text = bytes(line).split(b"\0", 1)[0].decode("latin-1")
+            self._log.append((cycle, text))
+
+
+def _describe(command: Command | None) -> str:
+    match command:
+        case Launch(name=name):
+            return f"launch of {name!r} (every PE must call unblock_cmd_stream)"
+        case CopyIn(symbol=symbol) | CopyOut(symbol=symbol):
+            return f"copy of {symbol!r}"
+        case StreamIn(color=color):
+            return f"stream to the device on color {color}"
+        case StreamOut(color=color, l=l):
+            return f"stream from the device on color {color} ({l} word(s) from each PE)"
+    return "nothing"

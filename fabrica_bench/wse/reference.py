@@ -1,0 +1,180 @@
+"""The reference executor: prepares an image by translating its functions to Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import GeneratorType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from fabrica_bench.csl import ir
+from fabrica_bench.csl.descriptors import DescriptorError, decode_dsd, encode_dsd
+from fabrica_bench.wse import memory, numeric
+from fabrica_bench.wse.costs import CostTable
+from fabrica_bench.wse.faults import Fault
+from fabrica_bench.wse.intrinsics import AssertionFailed, Unsupported
+from fabrica_bench.wse.translate import FunctionTranslator, Unit, UnsupportedIr
+
+if TYPE_CHECKING:
+    from fabrica_bench.wse.pe import ProcessingElement
+
+
+class StackOverflow(Exception):
+    """The stack pointer went below the end of the data; carries the address."""
+
+
+class Stop(Exception):
+    """The program reached a place that must not be reached; carries the text."""
+
+
+class ReferenceExecutor:
+    """See `executor.Executor`."""
+
+    name = "reference"
+
+    def prepare(self, image: ir.Image, costs: CostTable, half: str) -> ReferenceCode:
+        """Translate all functions of an image."""
+        return ReferenceCode(image, costs, half)
+
+
+class ReferenceCode:
+    """See `executor.ImageCode`."""
+
+    def __init__(self, image: ir.Image, costs: CostTable, half: str) -> None:
+        self.image = image
+        self._file = f"<csl image {image.name!r} {id(self):x}>"
+        unit = Unit(image, costs, half)
+        self._functions: list[Callable[..., Any]] = []
+        lines: list[str] = []
+        self._locations: list[int] = [0]
+        for name in unit.names:
+            translator = FunctionTranslator(unit, image.functions[name])
+            translator.translate()
+            lines += translator.lines
+            self._locations += translator.locations
+        self._index = unit.index
+        self._names = unit.names
+        scope = self._scope(half)
+        scope.update({f"K{number}": value for number, value in enumerate(unit.constants)})
+        exec(compile("\n".join(lines) + "\n", self._file, "exec"), scope)
+        self._functions = [scope[f"f{number}"] for number in range(len(unit.names))]
+
+    def _scope(self, half: str) -> dict[str, Any]:
+        values, encode = numeric.half_values(half), numeric.half_encoder(half)
+        return {
+            "__builtins__": {"float": float, "type": type},
+            "S": numeric.SCRATCH_F32,
+            "T16": values,
+            "NAN": numeric.NAN,
+            "Gen": GeneratorType,
+            "Stop": Stop,
+            "StackOverflow": StackOverflow,
+            "encode16": encode,
+            "round16": lambda value: values[encode(value)],
+            "round32": numeric.round_f32,
+            "idiv": numeric.divide_int,
+            "irem": numeric.remainder_int,
+            "fdiv": numeric.divide_float,
+            "frem": numeric.remainder_float,
+            "float_to_int": numeric.float_to_int,
+            "int_to_odd": numeric.int_to_odd,
+            "to_bits": numeric.to_bits,
+            "from_bits": numeric.from_bits,
+            "make_dsd": make_dsd,
+            "set_length": lambda dsd, value: dsd._replace(extents=(value & 0xFFFF, *dsd.extents[1:])),
+            "set_stride": lambda dsd, value: dsd._replace(strides=(value, *dsd.strides[1:])),
+            "set_base": lambda dsd, value: dsd._replace(base=value),
+            "set_advance": lambda dsd, value: dsd._replace(base=dsd.base + value),
+            "load_dsd": lambda mem, address: decode_dsd(mem.read(address, ir.DSD_BYTES)),
+            "store_dsd": lambda mem, address, dsd: mem.write(address, encode_dsd(dsd)),
+            "function_at": self._function_at,
+        }
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """Python function of an IR function: returns its result, or a generator that does."""
+        return self._functions[self._index[name]]
+
+    def _function_at(self, pe: ProcessingElement, pointer: int, count: int) -> Callable[..., Any]:
+        if not 1 <= pointer <= len(self._functions):
+            raise Stop(f"call through a function pointer that holds {pointer}, which is no function")
+        expected = self.image.functions[self._names[pointer - 1]].param_count
+        if expected != count:
+            raise Stop(f"call through a function pointer with {count} argument(s) to a function of {expected}")
+        return self._functions[pointer - 1]
+
+    def call(self, pe: ProcessingElement, function: str, args: tuple[int | float, ...]) -> Iterator[None]:
+        """Begin a call; the returned generator runs it."""
+        return self._run(pe, self.function(function), args)
+
+    def _run(
+        self, pe: ProcessingElement, function: Callable[..., Any], args: tuple[int | float, ...]
+    ) -> Iterator[None]:
+        result = function(pe, *args)
+        if isinstance(result, GeneratorType):
+            yield from result
+
+    # ------------------------------------------------------------------------------------------ faults
+
+    def fault_of(self, pe: ProcessingElement, error: BaseException) -> Fault | None:
+        """The fault behind an exception, with the source line of the generated code's frame."""
+        if isinstance(error, Fault):
+            return error
+        found = self._place(error.__traceback__)
+        if found is not None:
+            pe.loc = found[0]
+        address = found[1] if found is not None else None
+        text, values = _explain(error, address)
+        return pe.fault(text, values) if text else None
+
+    def _place(self, trace: TracebackType | None) -> tuple[int, int | None] | None:
+        found = None
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self._file:
+                line = trace.tb_lineno
+                address = trace.tb_frame.f_locals.get("a")
+                location = self._locations[line] if line < len(self._locations) else 0
+                found = (location, address if isinstance(address, int) else None)
+            trace = trace.tb_next
+        return found
+
+
+def make_dsd(static: tuple[ir.Dsd, tuple[str, ...], int], *values: int) -> ir.Dsd:
+    """A DSD from its template and run-time fields (see `ir.MakeDsd`)."""
+    template, keys, size = static
+    dsd = template
+    for key, value in zip(keys, values, strict=True):
+        if key == "base":
+            dsd = dsd._replace(base=value)
+        elif key == "extent":
+            dsd = dsd._replace(extents=(value & 0xFFFF, *dsd.extents[1:]))
+        elif key == "stride":
+            dsd = dsd._replace(strides=(value * size // 2, *dsd.strides[1:]))
+        elif key == "queue":
+            dsd = dsd._replace(queue=value)
+        elif key == "color":
+            dsd = dsd._replace(color=value)
+    if "offset" in keys:
+        dsd = dsd._replace(base=dsd.base + values[keys.index("offset")] * size)  # type: ignore[operator]
+    return dsd
+
+
+def _explain(error: BaseException, address: int | None) -> tuple[str, dict[str, object]]:
+    """Text and values of the fault that an exception of generated code stands for; empty for a simulator error."""
+    match error:
+        case ZeroDivisionError():
+            return "division by zero", {}
+        case memory.AccessError() | DescriptorError():
+            return str(error), {}
+        case IndexError():
+            values: dict[str, object] = {} if address is None else {"address": address}
+            return f"access outside the PE's memory of {memory.MEMORY_BYTES} bytes", values
+        case TypeError() if "'NoneType' object" in str(error):
+            return "access of a 16- or 32-bit value at an odd address", {} if address is None else {"address": address}
+        case StackOverflow():
+            return "stack overflow: the stack ran into the program's data", {"stack_pointer": error.args[0]}
+        case RecursionError():
+            return "stack overflow: calls are nested too deeply", {}
+        case AssertionFailed():
+            return f"assertion failed: {error}", {}
+        case Stop() | Unsupported() | UnsupportedIr():
+            return str(error), {}
+    return "", {}
