@@ -31,8 +31,6 @@ class ExpressionParser(TokenCursor):
     type of a function, where it starts the body.
     """
 
-    longest_chain = 0
-
     def block(self, label: Token | None = None) -> ast.Block:
         """A `{ ... }` block; the next token is its brace."""
         raise NotImplementedError
@@ -80,8 +78,7 @@ class ExpressionParser(TokenCursor):
             rhs = self.binary(level + 1)
             lhs = ast.Binary(self.span_from(start), name, lhs, rhs, op_span)
             chain += 1
-            if chain > self.longest_chain:
-                self.longest_chain = chain
+            self.note_chain(chain)
 
     def unary(self, brace: bool = True) -> ast.Expr:
         kind, start = self.kind, self.token.start
@@ -129,10 +126,9 @@ class ExpressionParser(TokenCursor):
             elif kind == "{" and brace and self.at_named_literal():
                 base = self.init_list(base, start)
             else:
-                if chain > self.longest_chain:
-                    self.longest_chain = chain
                 return base
             chain += 1
+            self.note_chain(chain)
 
     def at_named_literal(self) -> bool:
         """Whether the next tokens are `{ .name =`."""
@@ -378,12 +374,12 @@ class ExpressionParser(TokenCursor):
             start = self.advance().start
             cond = self.condition("if")
             heads.append((start, cond, self.expression()))
+            self.note_chain(len(heads))
             if not self.accept("else"):
                 break
             if self.kind != "if":
                 otherwise = self.expression()
                 break
-        self.longest_chain = max(self.longest_chain, len(heads))
         result: ast.If | None = None
         for start, cond, then in reversed(heads):
             result = ast.If(self.span_from(start), cond, then, result or otherwise)

@@ -13,10 +13,16 @@ from fabrica_bench.csl import ast
 from fabrica_bench.csl.diagnostics import CslError, Diagnostic, Severity
 from fabrica_bench.csl.lexer import MAX_LEXICAL_ERRORS, tokenize
 from fabrica_bench.csl.statement_parser import StatementParser
-from fabrica_bench.csl.token_cursor import ParseAbortedError, ParseFailureError, describe, track_bracket
+from fabrica_bench.csl.token_cursor import (
+    CHAIN_HINT,
+    CHAIN_MESSAGE,
+    MAX_TREE_DEPTH,
+    ParseAbortedError,
+    ParseFailureError,
+    describe,
+    track_bracket,
+)
 
-#: Deepest syntax tree that is accepted. Chains (`a + b + ...`, `else if`) deepen the tree without nesting the source.
-MAX_TREE_DEPTH: Final = 500
 #: Python frames that parsing, and walking the deepest accepted tree, may need.
 RECURSION_LIMIT: Final = 10_000
 
@@ -246,8 +252,7 @@ def _depth_errors(tree: ast.File) -> list[Diagnostic]:
     while stack:
         node, depth = stack.pop()
         if depth > MAX_TREE_DEPTH:
-            message = f"an expression or statement chain is more than {MAX_TREE_DEPTH} levels deep"
-            return [Diagnostic(Severity.ERROR, message, node.span, "split it into several statements")]
+            return [Diagnostic(Severity.ERROR, CHAIN_MESSAGE, node.span, CHAIN_HINT)]
         for name in node.__dataclass_fields__:
             value = getattr(node, name)
             if isinstance(value, ast.Node):

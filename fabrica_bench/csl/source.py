@@ -10,7 +10,7 @@ from fabrica_bench.csl.ast import SourceFile, Span
 from fabrica_bench.csl.diagnostics import CslError, Diagnostic, Severity, error
 
 #: Largest file that is read, in bytes. The largest public CSL program has 80 KB; the limit bounds memory and time.
-MAX_SOURCE_BYTES = 4 * 1024 * 1024
+MAX_SOURCE_BYTES = 1024 * 1024
 
 
 def load_source(path: str | os.PathLike[str], *, display: str | None = None, is_system: bool = False) -> SourceFile:

@@ -196,6 +196,7 @@ class StatementParser(ExpressionParser):
             cond = self.condition("if")
             then, complete = self.body()
             heads.append((start, cond, then))
+            self.note_chain(len(heads))
             if self.kind == ";" and not complete and self.peek().kind == "else":
                 self.advance()
             if not self.accept("else"):
@@ -203,7 +204,6 @@ class StatementParser(ExpressionParser):
             if self.kind != "if":
                 otherwise, complete = self.body()
                 break
-        self.longest_chain = max(self.longest_chain, len(heads))
         result: ast.If | None = None
         for start, cond, then in reversed(heads):
             result = ast.If(self.span_from(start), cond, then, result or otherwise)

@@ -11,8 +11,13 @@ from fabrica_bench.csl.lexer import KEYWORDS, Lexed, Token
 
 #: Deepest nesting of expressions and statements. Real programs stay below 30; the limit bounds recursion.
 MAX_NESTING: Final = 200
+#: Deepest syntax tree that is accepted. Chains (`a + b + ...`, `else if`) deepen the tree without nesting the source.
+MAX_TREE_DEPTH: Final = 500
 #: After this many errors the rest of a file is not worth reading.
 MAX_ERRORS: Final = 50
+
+CHAIN_MESSAGE: Final = f"an expression or statement chain is more than {MAX_TREE_DEPTH} levels deep"
+CHAIN_HINT: Final = "split it into several statements"
 
 _CLOSING: Final = {")": "(", "]": "[", "}": "{"}
 #: After the closing brace of a skipped part these tokens continue its statement.
@@ -58,6 +63,7 @@ class TokenCursor:
         self.previous: Token = Token("eof", "", 0, 0)
         self.depth = 0
         self.deepest = 0
+        self.longest_chain = 0
         #: Column of the top-level declaration being parsed: a declaration no further right is not part of it.
         self.item_column = 1
         self.last_error = -1
@@ -215,6 +221,14 @@ class TokenCursor:
             if self.depth > MAX_NESTING:
                 message = f"code is nested more than {MAX_NESTING} levels deep"
                 self.report(message, self.span(self.token), "move inner parts to functions or constants")
+                raise ParseAbortedError
+
+    def note_chain(self, length: int) -> None:
+        """A construct has repeated `length` times, such as the operators of a sum: the tree is at least that deep."""
+        if length > self.longest_chain:
+            self.longest_chain = length
+            if length > MAX_TREE_DEPTH:
+                self.report(CHAIN_MESSAGE, self.span(self.previous), CHAIN_HINT)
                 raise ParseAbortedError
 
     # ------------------------------------------------------------------------------------------- recovery

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from fabrica_bench.csl import ast
 from fabrica_bench.csl.diagnostics import CslError
-from fabrica_bench.csl.parser import MAX_TREE_DEPTH, parse_file, parse_with_diagnostics
+from fabrica_bench.csl.parser import parse_file, parse_with_diagnostics
 from fabrica_bench.csl.source import virtual_source
-from fabrica_bench.csl.token_cursor import MAX_ERRORS, MAX_NESTING
+from fabrica_bench.csl.token_cursor import MAX_ERRORS, MAX_NESTING, MAX_TREE_DEPTH
 
 # ----------------------------------------------------------------------------------------------- expressions
 
@@ -401,8 +401,9 @@ def test_deep_nesting_is_one_clear_error(text: str) -> None:
         "const x = a" + ".b" * 5000 + ";",
         "fn f() void { " + "if (a) { b(); } else " * 5000 + "c(); }",
         "const x = " + "if (a) b else " * 5000 + "c;",
+        "const x = " + "(" * 20 + "a" + (" + b" * 40 + ")") * 20 + ";",
     ],
-    ids=["sum", "fields", "else-if statements", "else-if expressions"],
+    ids=["sum", "fields", "else-if statements", "else-if expressions", "chains in chains"],
 )
 def test_a_long_chain_is_one_clear_error(text: str) -> None:
     assert only_error(text) == f"an expression or statement chain is more than {MAX_TREE_DEPTH} levels deep"
