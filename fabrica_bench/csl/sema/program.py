@@ -17,7 +17,6 @@ from fabrica_bench.csl.sema import register_all
 from fabrica_bench.csl.sema.calls import lower_instance, runtime_instance
 from fabrica_bench.csl.sema.control import run_statements
 from fabrica_bench.csl.sema.errors import fail
-from fabrica_bench.csl.sema.fabric import check_fabric
 from fabrica_bench.csl.sema.layout import LayoutState, TileCode
 from fabrica_bench.csl.sema.modules import ModuleInstance, params_key
 from fabrica_bench.csl.sema.session import LIBRARY, Session
@@ -61,7 +60,6 @@ def _compile(session: Session, options: CompileOptions) -> ir.Program:
     unit, root = evaluate_layout(session, Path(options.file))
     layout = unit.layout
     assert layout is not None
-    check_fabric(options, layout.width, layout.height)
     images, tiles = _images(session, layout)
     _check_names(layout, images)
     return ir.Program(
@@ -135,14 +133,19 @@ def _command_line_params(session: Session, file: ast.File) -> dict[str, Const]:
 
 
 def _resolved_params(root: ModuleInstance) -> dict[str, str]:
-    """Top-level params as text: what `out.json` shows."""
+    """Top-level params as text: what `out.json` shows. A param that nothing used and that has no value is left out."""
     from fabrica_bench.csl.builtins.general import show
 
-    found: dict[str, str] = {name: show(value) for name, value in root.params.items()}
+    found: dict[str, str] = {}
     for name, entry in root.entries.items():
-        is_param = isinstance(entry.decl, ast.VarDecl) and entry.decl.kind is ast.VarKind.PARAM
-        if is_param and entry.state == "done" and entry.value is not None:
+        decl = entry.decl
+        if not isinstance(decl, ast.VarDecl) or decl.kind is not ast.VarKind.PARAM:
+            continue
+        if entry.state == "new" and (name in root.params or decl.init is not None):
+            root.find(name)
+        if entry.value is not None:
             found[name] = show(entry.value)
+    root.unit.raise_errors()
     return found
 
 
