@@ -6,6 +6,8 @@ published (see the cost table's sources); the notes here say how an IR instructi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fabrica_bench.csl import ir
 from fabrica_bench.wse.costs import CostTable
 
@@ -72,7 +74,9 @@ def _access_cost(name: str, type_: ir.ScalarType, costs: CostTable) -> int:
     return costs["scalar.load_quad"] if type_.size > 4 else costs[name]
 
 
-def predicated_arms(blocks: list[list[ir.Instr]], branch: ir.Branch, predecessors: list[int]) -> tuple[int, ...]:
+def predicated_arms(
+    blocks: list[list[ir.Instr]], branch: ir.Branch, predecessors: Sequence[int], rank: Sequence[int]
+) -> tuple[int, ...]:
     """Blocks that a compiler would turn into predicated moves: the arms of a small if/else without memory accesses that
     meet again. Empty if the branch is a real one."""
     arms = []
@@ -80,7 +84,7 @@ def predicated_arms(blocks: list[list[ir.Instr]], branch: ir.Branch, predecessor
         block = blocks[target]
         jump = block[-1]
         small = len(block) <= _MAX_PREDICATED + 1 and all(_is_predicable(instr) for instr in block[:-1])
-        if small and predecessors[target] == 1 and isinstance(jump, ir.Jump) and jump.target > target:
+        if small and predecessors[target] == 1 and isinstance(jump, ir.Jump) and rank[jump.target] > rank[target]:
             arms.append((target, jump.target, other))
     if len(arms) == 2 and arms[0][1] == arms[1][1]:
         return (arms[0][0], arms[1][0])
@@ -91,18 +95,17 @@ def predicated_arms(blocks: list[list[ir.Instr]], branch: ir.Branch, predecessor
 
 
 def edge_cost(source: int, target: int, costs: CostTable) -> int:
-    """Cycles of an unconditional jump from block `source` to block `target`."""
+    """Cycles of an unconditional jump between blocks of these ranks."""
     if target <= source:
         return costs["branch.loop_back"]
     return costs["branch.fallthrough" if target == source + 1 else "branch.jump"]
 
 
-def branch_costs(source: int, branch: ir.Branch, costs: CostTable) -> tuple[int, int]:
-    """Cycles of a conditional branch, (to `then`, to `otherwise`). The block laid out next is reached without a jump."""
+def branch_costs(source: int, then: int, otherwise: int, costs: CostTable) -> tuple[int, int]:
+    """Cycles of a conditional branch between blocks of these ranks, (to `then`, to `otherwise`). The block laid out next
+    is reached without a jump."""
     straight, taken = costs["branch.conditional"], costs["branch.taken"]
-    if branch.otherwise == source + 1:
-        return taken, straight
-    return straight, taken
+    return (taken, straight) if otherwise == source + 1 else (straight, taken)
 
 
 def _is_predicable(instr: ir.Instr) -> bool:

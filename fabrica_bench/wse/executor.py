@@ -3,7 +3,7 @@
 A *segment* is what a thread does without giving others a look: it starts at cycle `pe.t`, all its effects on memory and
 flags happen at that cycle, and `pe.t` then advances by its cost. Segments end
 
-    - at a jump to a block whose index is not larger than the current one (a loop's back edge),
+    - at a jump to a block whose rank is not larger than the current one's (a loop's back edge, see `regions`),
     - after a DSD operation or an element of `@map`,
     - before and after an intrinsic that touches queues, routers or the host.
 

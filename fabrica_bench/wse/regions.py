@@ -15,10 +15,13 @@ _MAX_NESTING = 24  # Python allows 100 levels of indentation
 
 @dataclass(frozen=True)
 class Regions:
-    """`entries`: blocks with a place of their own, hottest first; block 0 only if something jumps back to it."""
+    """`entries`: blocks with a place of their own, hottest first; block 0 only if something jumps back to it. `rank` is
+    a block's place in the laid-out code (reverse postorder, `then` before `otherwise`); an edge to a rank that is not
+    larger is a back edge."""
 
     entries: tuple[int, ...]
     predecessors: tuple[int, ...]
+    rank: tuple[int, ...]
     has_loop: bool
 
 
@@ -36,29 +39,43 @@ def successors(block: list[ir.Instr]) -> list[int]:
 
 def find_regions(blocks: list[list[ir.Instr]]) -> Regions:
     """Analyse the reachable part of a control-flow graph."""
-    reached = {0}
-    pending = [0]
-    edges: list[tuple[int, int]] = []
-    while pending:
-        source = pending.pop()
-        for target in successors(blocks[source]):
-            edges.append((source, target))
-            if target not in reached:
-                reached.add(target)
-                pending.append(target)
+    rank = _layout(blocks)
+    reached = [block for block in range(len(blocks)) if rank[block] < len(blocks)]
+    edges = [(source, target) for source in reached for target in successors(blocks[source])]
     predecessors = [0] * len(blocks)
     depth = [0] * len(blocks)
     back_targets = set()
     for source, target in edges:
         predecessors[target] += 1
-        if target <= source:
+        if rank[target] <= rank[source]:
             back_targets.add(target)
-            for index in range(target, source + 1):
-                depth[index] += 1
+            for place in range(rank[target], rank[source] + 1):
+                depth[place] += 1
     entries = {b for b in reached if b in back_targets or (predecessors[b] > 1 and b != 0)}
     _limit_nesting(blocks, entries)
-    ordered = sorted(entries, key=lambda block: (-depth[block], block))
-    return Regions(tuple(ordered), tuple(predecessors), bool(back_targets))
+    ordered = sorted(entries, key=lambda block: (-depth[rank[block]], rank[block]))
+    return Regions(tuple(ordered), tuple(predecessors), tuple(rank), bool(back_targets))
+
+
+def _layout(blocks: list[list[ir.Instr]]) -> list[int]:
+    """Rank of each block; unreachable ones get `len(blocks)`."""
+    finished: list[int] = []
+    seen = {0}
+    stack = [(0, iter(successors(blocks[0])[::-1]))]
+    while stack:
+        block, targets = stack[-1]
+        for target in targets:
+            if target not in seen:
+                seen.add(target)
+                stack.append((target, iter(successors(blocks[target])[::-1])))
+                break
+        else:
+            finished.append(block)
+            stack.pop()
+    rank = [len(blocks)] * len(blocks)
+    for place, block in enumerate(reversed(finished)):
+        rank[block] = place
+    return rank
 
 
 def _limit_nesting(blocks: list[list[ir.Instr]], entries: set[int]) -> None:

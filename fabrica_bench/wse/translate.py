@@ -97,6 +97,7 @@ class FunctionTranslator:
         self.costs = unit.costs
         self.simple = fn.name in unit.simple
         self.regions: Regions = unit.regions[fn.name]
+        self._rank = self.regions.rank
         self.lines: list[str] = []
         self.locations: list[int] = []
         self._loc = fn.loc
@@ -204,7 +205,7 @@ class FunctionTranslator:
         self._flush_cost()
         if len(self.regions.entries) > 1:
             self._emit(f"n={target}")
-        if target <= source:
+        if self._rank[target] <= self._rank[source]:
             self._emit("if t>L:")
             self._level += 1
             self._emit("pe.t=t")
@@ -218,7 +219,7 @@ class FunctionTranslator:
         match instr:
             case ir.Jump(target=target):
                 if number not in self._free_jumps:
-                    self._cost += edge_cost(number, target, self.costs)
+                    self._cost += edge_cost(self._rank[number], self._rank[target], self.costs)
                 self._goto(number, target)
             case ir.Branch():
                 self._branch(number, instr)
@@ -234,13 +235,15 @@ class FunctionTranslator:
                 raise UnsupportedIr(f"terminator {type(instr).__name__}")
 
     def _branch(self, number: int, instr: ir.Branch) -> None:
-        arms = predicated_arms(self.fn.blocks, instr, list(self.regions.predecessors))
+        arms = predicated_arms(self.fn.blocks, instr, self.regions.predecessors, self._rank)
         if arms:
             self._cost += self.costs["branch.predicated"]
             then_cost = otherwise_cost = 0
             self._free_jumps.update(arms)
         else:
-            then_cost, otherwise_cost = branch_costs(number, instr, self.costs)
+            rank = self._rank
+            ranks = rank[number], rank[instr.then], rank[instr.otherwise]
+            then_cost, otherwise_cost = branch_costs(*ranks, self.costs)
         condition = self._read(instr.cond, as_condition=True)
         self._settle_all()
         cost = self._cost
