@@ -35,6 +35,9 @@ BUILD_DEADLINE_S: Final = 120.0
 RUN_DEADLINE_S: Final = 180.0
 """Wall limits are a backstop only: the simulator's own cycle budget decides."""
 
+MAX_CYCLES: Final = 10_000_000
+"""Simulated cycles of one run: a hundred times what any reference of the suite's published sizes takes."""
+
 MIN_FREE_BYTES: Final = 16 << 20
 """A failure with less free space than this is the machine's, not the candidate's."""
 
@@ -272,6 +275,7 @@ def _request(conditions: Conditions, stage: Stage, case: InputCase, arrays: Arra
         workdir=stage.run_folder(label),
         inputs=path,
         entry=conditions.task.spec.entry.name,
+        max_cycles=MAX_CYCLES,
         check=False,
         deadline_s=RUN_DEADLINE_S,
     )

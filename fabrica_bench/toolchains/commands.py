@@ -70,17 +70,7 @@ class CommandToolchain:
     def build(self, bundle: Path, options: BuildOptions) -> BuildResult:
         """Compile the bundle in place."""
         result = self._run([*self.cslc, *options.flags()], bundle, options.deadline_s)
-        log = _join(result.stdout, result.stderr)
-        artifact = bundle / options.output
-        if result.timed_out:
-            log = _join(log, f"error: cslc exceeded its wall limit of {options.deadline_s:g} s")
-        elif result.ok and not artifact.is_dir():
-            log = _join(log, f"error: cslc succeeded but wrote no {options.output}/")
-        elif not result.ok and not any(item.severity == "error" for item in parse_diagnostics(log)):
-            log = _join(log, f"error: cslc failed with {result.ending()}")
-        diagnostics = parse_diagnostics(log)
-        ok = result.ok and artifact.is_dir()
-        return BuildResult(ok, diagnostics, artifact if ok else None, log, result.seconds)
+        return judge_build(result, bundle, options)
 
     def run(self, artifact: Path, request: RunRequest) -> RunResult:
         """Run the artefact once; it gets its own copies of artefact, runner and inputs."""
@@ -95,6 +85,20 @@ class CommandToolchain:
     def _run(self, argv: Sequence[str], workdir: Path, deadline_s: float) -> ProcessResult:
         environment = scrubbed_environment(workdir, self.environment)
         return run_process(argv, workdir=workdir, environment=environment, limits=self.limits, deadline_s=deadline_s)
+
+
+def judge_build(result: ProcessResult, bundle: Path, options: BuildOptions) -> BuildResult:
+    """A finished compiler as a result; a failed build always has an error diagnostic."""
+    log = _join(result.stdout, result.stderr)
+    artifact = bundle / options.output
+    if result.timed_out:
+        log = _join(log, f"error: cslc exceeded its wall limit of {options.deadline_s:g} s")
+    elif result.ok and not artifact.is_dir():
+        log = _join(log, f"error: cslc succeeded but wrote no {options.output}/")
+    elif not result.ok and not any(item.severity == "error" for item in parse_diagnostics(log)):
+        log = _join(log, f"error: cslc failed with {result.ending()}")
+    ok = result.ok and artifact.is_dir()
+    return BuildResult(ok, parse_diagnostics(log), artifact if ok else None, log, result.seconds)
 
 
 def stage_run(artifact: Path, request: RunRequest) -> list[str]:

@@ -1,31 +1,140 @@
-"""The project's own compiler and simulator, as child processes of this Python."""
+"""The project's own compiler and simulator, as confined child processes of this Python."""
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import fabrica_bench
-from fabrica_bench.toolchains.commands import CommandToolchain
-from fabrica_bench.toolchains.processes import Limits
+from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.tasks import tasks_root
+from fabrica_bench.toolchains.batch import output_files
+from fabrica_bench.toolchains.commands import CommandToolchain, collect_run, judge_build, stage_run
+from fabrica_bench.toolchains.landlock import Confinement, describe_confinement, python_paths
+from fabrica_bench.toolchains.processes import (
+    Limits,
+    ProcessResult,
+    cut_output,
+    isolation_report,
+    run_process,
+    scrubbed_environment,
+)
+from fabrica_bench.toolchains.protocol import BuildOptions, BuildResult, RunRequest, RunResult
+from fabrica_bench.version import __version__
 
 EMBEDDED_LIMITS: Final = Limits(cpu_s=300, address_space=8 << 30, file_size=512 << 20, processes=64, open_files=256)
 
+CYCLES_VARIABLE: Final = "FABRICA_SIM_MAX_CYCLES"
+START_ALLOWANCE_S: Final = 60.0
+"""Wall-clock time that a batch may take to start, beyond the deadlines of its runs."""
 
-def embedded_toolchain() -> CommandToolchain:
+
+@dataclass(frozen=True)
+class EmbeddedToolchain(CommandToolchain):
+    """Confined by Landlock where the kernel has it, and with several runs in one start (see `batch`)."""
+
+    def isolation(self) -> dict[str, str]:
+        """What confines the children."""
+        return isolation_report(self.limits, confinement=describe_confinement(network=False))
+
+    def build(self, bundle: Path, options: BuildOptions) -> BuildResult:
+        """Compile the bundle in place.
+
+        Raises:
+            FabricaError: The compiler itself failed, or the machine did: not the program's fault.
+        """
+        result = self._confined([*self.cslc, *options.flags()], bundle, options.deadline_s, write=[bundle])
+        if result.returncode == ExitCode.ENVIRONMENT or "\nMemoryError" in result.stderr:
+            raise FabricaError(f"cslc: {_last_line(result.stderr)}", code=ExitCode.ENVIRONMENT)
+        if "Traceback (most recent call last)" in result.stderr:
+            raise FabricaError(
+                f"cslc crashed: {_last_line(result.stderr)}", remedy="report the program", code=ExitCode.HARNESS
+            )
+        return judge_build(result, bundle, options)
+
+    def run(self, artifact: Path, request: RunRequest) -> RunResult:
+        """Run the artefact once."""
+        return self.run_all(artifact, [request])[0]
+
+    def run_all(self, artifact: Path, requests: Sequence[RunRequest]) -> list[RunResult]:
+        """Run every request on a simulator and in a process of its own, all started from one.
+
+        Raises:
+            FabricaError: The batch itself failed, e.g. the simulator can't be imported.
+        """
+        if not requests:
+            return []
+        runs = [self._describe_run(artifact, request) for request in requests]
+        parent = requests[0].workdir.parent
+        orders = parent / f"{requests[0].workdir.name}.batch.json"
+        orders.write_text(json.dumps({"runs": runs}), encoding="utf-8")
+        result = self._confined(
+            [sys.executable, "-P", "-m", "fabrica_bench.toolchains.batch"],
+            parent,
+            START_ALLOWANCE_S + sum(request.deadline_s for request in requests),
+            write=[parent],
+            stdin=orders,
+        )
+        answers = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+        if len(answers) != len(requests):
+            raise FabricaError(
+                f"the simulator can't be started: {result.ending()}: {_last_line(result.stderr)}",
+                remedy="see `fabrica-bench doctor`",
+                code=ExitCode.HARNESS,
+            )
+        return [
+            collect_run(_process_result(request, answer), request)
+            for request, answer in zip(requests, answers, strict=True)
+        ]
+
+    def _describe_run(self, artifact: Path, request: RunRequest) -> dict[str, Any]:
+        environment = {} if request.max_cycles is None else {CYCLES_VARIABLE: str(request.max_cycles)}
+        return {
+            "workdir": str(request.workdir),
+            "arguments": stage_run(artifact, request),
+            "deadline_s": request.deadline_s,
+            "environment": environment,
+        }
+
+    def _confined(
+        self,
+        argv: Sequence[str],
+        workdir: Path,
+        deadline_s: float,
+        *,
+        write: Iterable[Path],
+        stdin: Path | None = None,
+    ) -> ProcessResult:
+        paths = python_paths(hidden=_hidden())
+        with Confinement(read=paths.read, listed=paths.listed, write=write, network=False) as confinement:
+            return run_process(
+                argv,
+                workdir=workdir,
+                environment=scrubbed_environment(workdir, self.environment),
+                limits=self.limits,
+                deadline_s=deadline_s,
+                stdin=stdin,
+                confine=confinement.apply,
+            )
+
+
+def embedded_toolchain() -> EmbeddedToolchain:
     """The embedded back end; it is always available."""
     # -P keeps the bundle's folder, which holds candidate files, off the children's import path.
     python = (sys.executable, "-P", "-m")
     root = str(Path(fabrica_bench.__file__).resolve().parent.parent)
-    return CommandToolchain(
+    return EmbeddedToolchain(
         name="embedded",
         cslc=(*python, "fabrica_bench.compat.cslc"),
         cs_python=(*python, "fabrica_bench.compat.cs_python"),
         environment={"PYTHONPATH": root},
         description={
             "toolchain": "embedded",
-            "version": package_version(),
+            "version": __version__,
             "python": ".".join(map(str, sys.version_info[:3])),
             "vendor": "no",
         },
@@ -33,11 +142,29 @@ def embedded_toolchain() -> CommandToolchain:
     )
 
 
-def package_version() -> str:
-    """Version of this package, `0+unknown` in a source tree that was never installed."""
-    from importlib.metadata import PackageNotFoundError, version
+def _process_result(request: RunRequest, answer: dict[str, Any]) -> ProcessResult:
+    stdout, stderr = (_read(path) for path in output_files(request.workdir))
+    return ProcessResult(answer["returncode"], answer["timed_out"], 0, stdout, stderr, answer["seconds"])
 
+
+def _read(path: Path) -> str:
     try:
-        return version("fabrica-bench")
-    except PackageNotFoundError:
-        return "0+unknown"
+        return cut_output(path.read_bytes())
+    except FileNotFoundError:
+        return ""
+
+
+def _hidden() -> list[Path]:
+    """The tasks, so that no program can import a reference or read an oracle."""
+    try:
+        return [tasks_root()]
+    except FabricaError:
+        return []
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no message"
+
+
+__all__ = ["EmbeddedToolchain", "embedded_toolchain"]

@@ -124,6 +124,13 @@ def scrubbed_environment(workdir: Path, extra: Mapping[str, str] | None = None) 
     return environment
 
 
+def cut_output(data: bytes) -> str:
+    """Output as text, with the middle of a very long one left out."""
+    tail = _Tail()
+    tail.add(data)
+    return tail.text()
+
+
 def isolation_report(limits: Limits, *, confinement: str = "none") -> dict[str, str]:
     """What confines a child started here, for the records."""
     return {
@@ -144,7 +151,8 @@ class ChildProcess:
         workdir: Working directory.
         environment: The complete environment (see `scrubbed_environment`).
         limits: Resource limits.
-        interactive: Open a pipe to its standard input; otherwise that is empty.
+        interactive: Open a pipe to its standard input; otherwise that is `stdin`.
+        stdin: File to read as standard input; None for an empty one.
         confine: Called in the child before it starts the program, e.g. to restrict its file access.
     """
 
@@ -156,22 +164,24 @@ class ChildProcess:
         environment: Mapping[str, str],
         limits: Limits,
         interactive: bool = False,
+        stdin: Path | None = None,
         confine: Callable[[], None] | None = None,
     ) -> None:
         self._token = secrets.token_hex(16)
         self._gone = False
         self.started = time.monotonic()
-        self.popen: subprocess.Popen[bytes] = subprocess.Popen(
-            list(argv),
-            cwd=workdir,
-            env={**environment, MARKER: _marker_chain(self._token)},
-            stdin=subprocess.PIPE if interactive else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            close_fds=True,
-            preexec_fn=_child_setup(limits, os.getpid(), confine),
-        )
+        with open(os.devnull if stdin is None else stdin, "rb") as source:
+            self.popen: subprocess.Popen[bytes] = subprocess.Popen(
+                list(argv),
+                cwd=workdir,
+                env={**environment, MARKER: _marker_chain(self._token)},
+                stdin=subprocess.PIPE if interactive else source,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                close_fds=True,
+                preexec_fn=_child_setup(limits, os.getpid(), confine),
+            )
         self.pid = self.popen.pid
 
     def __enter__(self) -> ChildProcess:
@@ -228,6 +238,7 @@ def run_process(
     environment: Mapping[str, str],
     limits: Limits,
     deadline_s: float,
+    stdin: Path | None = None,
     confine: Callable[[], None] | None = None,
 ) -> ProcessResult:
     """Run a program to its end or to its deadline, whichever comes first.
@@ -235,7 +246,9 @@ def run_process(
     The clock starts with the process. Output is drained all the time, so that a chatty child neither blocks nor fills
     memory. When the child ends, whatever it left running is killed.
     """
-    with ChildProcess(argv, workdir=workdir, environment=environment, limits=limits, confine=confine) as child:
+    with ChildProcess(
+        argv, workdir=workdir, environment=environment, limits=limits, stdin=stdin, confine=confine
+    ) as child:
         out, err = _Tail(), _Tail()
         timed_out = _drain(child, out, err, child.started + deadline_s)
         survivors = child.kill()

@@ -94,6 +94,7 @@ class RunRequest:
         inputs: Input arrays as `.npz`, or None for the runner's own seeded data.
         check: Let the runner compare with its own expected values. The scorer never does: it compares itself.
         entry: Host-launched function whose window is wanted; None for the last launch of any.
+        max_cycles: Simulated cycles after which a run is ended, where the toolchain can; None for its own default.
         deadline_s: Wall-clock backstop.
     """
 
@@ -101,6 +102,7 @@ class RunRequest:
     workdir: Path
     inputs: Path | None = None
     entry: str | None = None
+    max_cycles: int | None = None
     check: bool = False
     deadline_s: float = 120.0
 

@@ -1,0 +1,95 @@
+"""Several runs of one program for the price of one start: `python -m fabrica_bench.toolchains.batch`.
+
+Reads `{"runs": [{"workdir": ..., "arguments": [...], "deadline_s": ..., "environment": {...}}]}` from its standard
+input (a file), imports NumPy and the simulator, and then forks one process per run, one after another. Each has a
+session, working directory and simulator of its own and ends before the next begins. Writes one JSON object per run to
+standard output: `{"returncode": ..., "timed_out": ..., "seconds": ...}`; what
+a run prints goes to the files `stdout` and `stderr` beside its working directory.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from fabrica_bench.compat import cs_python
+
+WARM_MODULES: Final = ("numpy", "fabrica_bench.compat.runtime")
+"""What every run imports anyway; read-only state, shared by forking."""
+
+OUTPUT_SUFFIXES: Final = (".stdout", ".stderr")
+
+
+def output_files(workdir: Path) -> tuple[Path, Path]:
+    """Where the output of a run goes: beside its working directory, out of its own reach by relative names."""
+    stdout, stderr = (workdir.with_name(workdir.name + suffix) for suffix in OUTPUT_SUFFIXES)
+    return stdout, stderr
+
+
+def main() -> int:
+    """Run the batch; the exit status says only whether the batch itself worked."""
+    request = json.load(sys.stdin)
+    for name in WARM_MODULES:
+        importlib.import_module(name)
+    for run in request["runs"]:
+        sys.stdout.write(json.dumps(_supervise(run)) + "\n")
+        sys.stdout.flush()
+    return 0
+
+
+def _supervise(run: Mapping[str, Any]) -> dict[str, Any]:
+    begin = time.monotonic()
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        # Whatever happens, the child must not return into the parent's loop.
+        try:
+            os._exit(_work(run))
+        finally:
+            os._exit(cs_python.SIMULATION_FAILED + 100)
+    status, timed_out = _wait(pid, begin + float(run["deadline_s"]))
+    return {
+        "returncode": os.waitstatus_to_exitcode(status),
+        "timed_out": timed_out,
+        "seconds": time.monotonic() - begin,
+    }
+
+
+def _work(run: Mapping[str, Any]) -> int:
+    os.setsid()
+    workdir = Path(run["workdir"])
+    os.chdir(workdir)
+    for descriptor, path in zip((1, 2), output_files(workdir), strict=True):
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(opened, descriptor)
+        os.close(opened)
+    os.environ.update(run["environment"], HOME=str(workdir), TMPDIR=str(workdir))
+    try:
+        return int(cs_python.main(run["arguments"]))
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+def _wait(pid: int, deadline: float) -> tuple[int, bool]:
+    pause = 0.001
+    while True:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return status, False
+        if time.monotonic() > deadline:
+            os.killpg(pid, signal.SIGKILL)
+            return os.waitpid(pid, 0)[1], True
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.02)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
