@@ -2,7 +2,8 @@
 
 It is derived from what any agent sees: the layout says which params the program takes and which symbols it exports, the
 description gives the types of the params and the imports to keep, and `window.csl` has the stamps. The program builds,
-runs, stamps its time and returns to the host; its outputs stay as they were.
+runs, takes a plausible time and returns to the host; its outputs stay as they were, so that nothing but the check of
+the outputs can tell that it is wrong.
 """
 
 from __future__ import annotations
@@ -14,8 +15,20 @@ from typing import Final
 from baseline_agents.layout_facts import Export, exported_names, read_layout
 from fabrica_bench.plugins import AgentGaveUp, AgentTools, Budget, Candidate, TaskView
 
-DATA_BYTES: Final = 40 * 1024
-"""Memory for all tensors together; a PE has 48 KiB, and some must be left for code."""
+DATA_BYTES: Final = 36 * 1024
+"""Memory for all tensors together; a PE has 48 KiB, and some must be left for code and the idling."""
+
+IDLE: Final = """\
+var idle_data = @zeros([1024]f32);
+const idle_dsd = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{1024} -> idle_data[i] });
+
+// Takes some thousand cycles: a program that is too fast to be true is refused before anybody looks at its outputs.
+fn idle() void {
+  for (@range(u16, 8)) |_| {
+    @fmovs(idle_dsd, 0.0);
+  }
+}
+"""
 
 ELEMENT_BYTES: Final = {"f32": 4, "i32": 4, "u32": 4, "f16": 2, "i16": 2, "u16": 2}
 
@@ -59,7 +72,7 @@ def null_program(view: TaskView, name: str) -> str:
     tensors = [export for export in exports if export.element is not None]
     types = param_types(view.task_md)
     params = [_param(param, types) for param in facts.params if f"param {param}:" not in preamble]
-    lines = [*params, preamble, ""]
+    lines = [*params, preamble, "", *IDLE.splitlines(), ""]
     for tensor in tensors:
         lines += _tensor(tensor, DATA_BYTES // len(tensors))
     for function in exports:
@@ -113,6 +126,7 @@ def _function(function: Export) -> list[str]:
     return [
         f"fn {function.name}({parameters}) void {{",
         "  window.start();",
+        "  idle();",
         "  window.end();",
         "  sys_mod.unblock_cmd_stream();",
         "}",

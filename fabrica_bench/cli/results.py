@@ -22,7 +22,7 @@ def write_run(summary: RunSummary) -> None:
             Column("level", True),
             Column("verdict"),
             Column("cycles", True),
-            Column("reference", True),
+            Column("reference cycles", True),
             Column("speed-up", True),
         ],
         [_cells(row) for row in summary.rows],

@@ -88,11 +88,11 @@ def test_the_null_program_keeps_the_interface_of_every_task(task):
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.slug)
-def test_the_null_program_has_no_statement_but_the_stamps_and_the_return(task):
+def test_the_null_program_only_idles_between_the_stamps(task):
     tree = parse_file(virtual_source("pe.csl", null_program(view_of(task), "pe.csl")))
-    bodies = [item.body for item in tree.items if type(item).__name__ == "FnDecl"]
-    assert bodies
-    assert all(len(body.stmts) == 3 for body in bodies)
+    bodies = {item.name: item.body for item in tree.items if type(item).__name__ == "FnDecl"}
+    assert {task.spec.entry.name, "idle"} == set(bodies)
+    assert len(bodies[task.spec.entry.name].stmts) == 4
 
 
 def test_the_null_agent_does_not_hand_back_the_program_that_w2_shows():
