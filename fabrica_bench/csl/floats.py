@@ -1,8 +1,8 @@
 """The four floating-point formats of CSL: rounding, bit patterns, and comptime arithmetic.
 
 A value of a format is held as a Python float that the format represents exactly. `f16`, `bf16` and `f32` are IEEE
-shaped; `cb16` has 6 exponent bits and 9 mantissa bits. Its bias (42) follows from the one value the documentation gives:
-6.0 is encoded as 0b0101100100000000 (Cerebras SDK docs, "Type System").
+shaped; `cb16` has 6 exponent bits and 9 mantissa bits. Its bias (42) follows from the one value that the
+documentation gives: 6.0 is encoded as 0b0101100100000000 (Cerebras SDK docs, "Type System").
 """
 
 from __future__ import annotations
@@ -88,4 +88,4 @@ def _encode_magnitude(fmt: FloatFormat, value: float) -> int:
 
 
 def _round_half_even(value: float) -> int:
-    return int(round(value))
+    return round(value)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: SRAM of a PE in bytes (Cerebras SDK docs).
 MEMORY_BYTES = 48 * 1024
-#: Estimates: a scalar instruction, the part of the run-time system that every program has, and a stack frame's overhead.
+#: Estimates: a scalar instruction, the run-time system that every program has, and a stack frame's overhead.
 BYTES_PER_INSTRUCTION = 4
 RUNTIME_BYTES = 1024
 CALL_OVERHEAD_BYTES = 4
@@ -127,10 +127,7 @@ class _Linker:
             if function is None:
                 return 0
             below = [
-                need(instr.fn)
-                for block in function.blocks
-                for instr in block
-                if isinstance(instr, ir.Call | ir.MapOp)
+                need(instr.fn) for block in function.blocks for instr in block if isinstance(instr, ir.Call | ir.MapOp)
             ]
             depth[name] = function.frame_size + CALL_OVERHEAD_BYTES + max(below, default=0)
             return depth[name] or 0
@@ -219,7 +216,8 @@ class _Linker:
             if operand.name not in self.task_ids:
                 fail(self.span, f"task '{operand.name}' is activated, but not bound to an id")
             return self.task_ids[operand.name]
-        assert isinstance(operand, ir.Imm) and isinstance(operand.value, int)
+        assert isinstance(operand, ir.Imm)
+        assert isinstance(operand.value, int)
         return operand.value
 
     def _fill_state(self, image: ir.Image) -> None:
@@ -234,9 +232,7 @@ class _Linker:
         image.unblocked = [(space, self._id(operand)) for space, operand in state.unblocked]
         image.queues = [init for init, _ in state.queues.values()]
         image.fifos = [
-            fifo._replace(
-                address=self.addresses[buffer.name], activate_push=self._id(push), activate_pop=self._id(pop)
-            )
+            fifo._replace(address=self.addresses[buffer.name], activate_push=self._id(push), activate_pop=self._id(pop))
             for fifo, buffer, push, pop in state.fifos
         ]
         for load in state.dsr_loads:
@@ -255,7 +251,10 @@ class _Linker:
             name: ir.ExportedSymbol(
                 name,
                 "var" if export.function is None else "fn",
-                export.variable.name if export.variable is not None else "" if export.function is None
+                export.variable.name
+                if export.variable is not None
+                else ""
+                if export.function is None
                 else export.function.name,
                 export.type.name,
                 () if export.function is None else export.function.scalars(),

@@ -144,8 +144,8 @@ INPUT_QUEUE, OUTPUT_QUEUE, UT_ID = IdType("input_queue"), IdType("output_queue")
 
 @dataclass(frozen=True, repr=False)
 class DsdType(Type):
-    """A DSD. `element` is the element type of the tensor a memory DSD was made for, where the analyser can tell: strides
-    are counted in elements, but a DSD itself does not record their size. It is no part of the type's identity.
+    """A DSD. `element` is the element type of the tensor that a memory DSD was made for, where the analyser can tell:
+    strides are counted in elements, but a DSD itself does not record their size. It is no part of the type's identity.
     """
 
     kind: ir.DsdKind
@@ -281,7 +281,9 @@ class StructType(Type):
         if self.label:
             return self.label
         prefix = "" if self.layout == "auto" else f"{self.layout} "
-        inner = ", ".join(f"{entry.name}: {entry.type.name}" if entry.name else entry.type.name for entry in self.fields)
+        inner = ", ".join(
+            f"{entry.name}: {entry.type.name}" if entry.name else entry.type.name for entry in self.fields
+        )
         return f"{prefix}{self.kind} {{ {inner} }}" if self.fields else f"{prefix}{self.kind} {{}}"
 
     @cached_property

@@ -88,9 +88,9 @@ class FnValue:
 
 
 class FifoRef(NamedTuple):
-    """A FIFO: its index in `Image.fifos`."""
+    """A FIFO: its number, the position in `Image.fifos`."""
 
-    index: int
+    number: int
     name: str
 
 
@@ -197,7 +197,9 @@ def zero_data(type_: t.Type) -> Any:
             return 0.0
         case t.DsdType(kind):
             return ir.Dsd(kind, (0,))
-    return {t.BOOL: False, t.VOID: None, t.COMPTIME_FLOAT: 0.0, t.COMPTIME_STRING: b""}.get(type_, 0)
+    if isinstance(type_, t.SimpleType):
+        return {t.BOOL: False, t.VOID: None, t.COMPTIME_FLOAT: 0.0, t.COMPTIME_STRING: b""}.get(type_, 0)
+    return 0
 
 
 def field_value(value: Value, position: int) -> Value | None:

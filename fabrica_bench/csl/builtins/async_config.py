@@ -1,4 +1,4 @@
-"""The configuration struct of DSD operations and DSR loads: async, completion, control, priority, index, microthread."""
+"""The configuration struct of DSD operations and DSR loads."""
 
 from __future__ import annotations
 

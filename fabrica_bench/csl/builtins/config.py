@@ -17,8 +17,9 @@ def get_config(call: Call) -> Value:
     address = call.integer(0)
     words = call.frame.unit.pe(call.span).config_words
     if address not in words:
-        call.fail(f"config register {address:#x} has no value that is known at comptime", 0,
-                  "set it with @set_config first")
+        call.fail(
+            f"config register {address:#x} has no value that is known at comptime", 0, "set it with @set_config first"
+        )
     return Const(WORD, words[address])
 
 
@@ -26,8 +27,8 @@ def get_config(call: Call) -> Value:
 def set_config(call: Call) -> Value:
     value = call.typed(1, WORD)
     if not call.frame.comptime:
-        address = call.operand(0, t.U16)
-        return call.intrinsic("config_write", (address, call.frame.operand(value, call.arg_span(1))))
+        where = call.operand(0, t.U16)
+        return call.intrinsic("config_write", (where, call.frame.operand(value, call.arg_span(1))))
     address = call.integer(0)
     if not 0 <= address <= 0xFFFF:
         call.fail(f"{address} is not a register address", 0)

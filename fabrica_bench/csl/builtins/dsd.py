@@ -273,7 +273,8 @@ def _circular(call: Call, given: Properties) -> Value:
     if not isinstance(extent, Const):
         call.fail("a 'circbuf_dsd' needs a comptime-known 'extent'", 1)
     pointer = given.get("base_address")
-    assert pointer is not None and isinstance(pointer.type, t.PointerType)
+    assert pointer is not None
+    assert isinstance(pointer.type, t.PointerType)
     size = pointer.type.pointee.count if isinstance(pointer.type.pointee, t.ArrayType) else None
     wraparound = given.typed("wraparound", t.U16)
     if wraparound is None:

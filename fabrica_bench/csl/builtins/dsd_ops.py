@@ -124,9 +124,7 @@ def dsd_operation(call: Call) -> Value:
     if call.count not in (arity, arity + 1):
         call.fail(f"@{call.name} takes {arity} operands and an optional configuration, got {call.count} arguments")
     hints = (operation.dest, *operation.sources)
-    operands = [
-        Operand(call.value(index, hints[index](session)[0]), call.arg_span(index)) for index in range(arity)
-    ]
+    operands = [Operand(call.value(index, hints[index](session)[0]), call.arg_span(index)) for index in range(arity)]
     form = _match(call, operation, operands)
     _check_operands(call, operands)
     config = operation_config(call, arity if call.count > arity else None, operands)
@@ -216,7 +214,7 @@ def vector_argument(call: Call, operand: Operand, element: t.Type) -> ir.DsdArg:
         return ir.DsdArg("dsd", call.frame.operand(value, operand.span), scalar)
     assert isinstance(value, Const)
     if isinstance(value.data, FifoRef):
-        return ir.DsdArg("fifo", value.data.index, scalar)
+        return ir.DsdArg("fifo", value.data.number, scalar)
     return ir.DsdArg("dsr", value.data, scalar)
 
 
@@ -282,8 +280,10 @@ def map_operation(call: Call) -> Value:
     count = len(type_.params)
     has_output = type_.result != t.VOID
     if call.count != 1 + count + has_output:
-        call.fail(f"@map of '{function.decl.name}' takes {count} input(s){' and an output' if has_output else ''}, "
-                  f"got {call.count - 1}")
+        call.fail(
+            f"@map of '{function.decl.name}' takes {count} input(s){' and an output' if has_output else ''}, "
+            f"got {call.count - 1}"
+        )
     values = [Operand(call.value(1 + k, type_.params[k]), call.arg_span(1 + k)) for k in range(count)]
     instance = invoke_signature(call.frame, function, [_element_stand_in(call, v) for v in values], call.span)
     inputs = tuple(_map_input(call, operand, k, instance) for k, operand in enumerate(values))

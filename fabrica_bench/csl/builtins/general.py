@@ -121,7 +121,8 @@ def concat_structs(call: Call) -> Value:
     for index, value in enumerate((a, b)):
         if not isinstance(value.type, t.StructType):
             call.fail(f"expected a struct, got: '{value.type.name}'", index)
-    assert isinstance(a.type, t.StructType) and isinstance(b.type, t.StructType)
+    assert isinstance(a.type, t.StructType)
+    assert isinstance(b.type, t.StructType)
     fields = (*a.type.fields, *b.type.fields)
     names = [entry.name for entry in fields if entry.name is not None]
     if names and len(names) != len(fields):

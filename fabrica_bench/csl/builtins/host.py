@@ -19,9 +19,9 @@ def _symbol(call: Call, index: int) -> GlobalVar | FnValue:
         return place.module.variable_of(place.entry)
     if isinstance(place, places.GlobalPlace) and place.offset == 0 and place.type == place.variable.type:
         return place.variable
-    if isinstance(place, places.ValuePlace) and isinstance(place.value, Const):
-        if isinstance(place.value.data, FnValue):
-            return place.value.data
+    value = place.value if isinstance(place, places.ValuePlace) else None
+    if isinstance(value, Const) and isinstance(value.data, FnValue):
+        return value.data
     call.fail("expected a global variable or a function", index)
 
 
@@ -90,4 +90,3 @@ def rpc(call: Call) -> Value:
         "@rpc is not supported",
         hint="host calls reach exported functions through <memcpy/memcpy>, which needs no dispatcher of its own",
     )
-

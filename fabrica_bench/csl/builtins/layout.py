@@ -8,8 +8,8 @@ from fabrica_bench.csl import ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins.general import struct_values
 from fabrica_bench.csl.builtins.registry import Call, builtin
-from fabrica_bench.csl.sema.colors import color_config
 from fabrica_bench.csl.sema.coerce import make_struct
+from fabrica_bench.csl.sema.colors import color_config
 from fabrica_bench.csl.sema.layout import AdvertisedName, LayoutState, TileCode
 from fabrica_bench.csl.values import VOID_VALUE, Const, Value
 
@@ -129,8 +129,9 @@ def export_name(call: Call) -> Value:
             call.fail(f"expected type 'bool', got: '{flag.type.name}'", 2)
         mutable = flag.data
     elif not is_function:
-        call.fail(f"the export of '{name}' must say whether the host may write it",
-                  hint="add true or false as third argument")
+        call.fail(
+            f"the export of '{name}' must say whether the host may write it", hint="add true or false as third argument"
+        )
     _check_exportable(call, type_)
     params: tuple[str, ...] = ()
     if isinstance(type_, t.FnType):
@@ -147,8 +148,11 @@ def _check_exportable(call: Call, type_: t.Type) -> None:
             call.fail(f"cannot export name with type '{type_.name}': at most {MAX_PARAMETERS} parameters", 1)
         for part in (*type_.params, type_.result):
             if part is not None and part != t.VOID and not _is_plain(part):
-                call.fail(f"cannot export name with type '{type_.name}'", 1,
-                          f"'{part.name}' can't be a parameter or result of a function that the host calls")
+                call.fail(
+                    f"cannot export name with type '{type_.name}'",
+                    1,
+                    f"'{part.name}' can't be a parameter or result of a function that the host calls",
+                )
     elif not _is_plain(type_):
         call.fail(f"cannot export name with type '{type_.name}'", 1, "export a pointer to the data")
 

@@ -79,8 +79,7 @@ def set_empty_queue_handler(call: Call) -> Value:
     state = call.frame.unit.pe(call.span)
     queue = _queue(call, 1)
     if queue in state.empty_queue:
-        call.fail(f"{queue[0]} queue {queue[1]} has a handler already",
-                  hint=f"set at {state.empty_queue[queue][1]}")
+        call.fail(f"{queue[0]} queue {queue[1]} has a handler already", hint=f"set at {state.empty_queue[queue][1]}")
     state.empty_queue[queue] = (handler_argument(call, 0), call.span)
     return VOID_VALUE
 
@@ -139,7 +138,8 @@ def _configure_fifo(
         call.fail("'dest', 'src' and 'xdsr' must be given together", 1)
     if registers:
         dest, src = given.const("dest"), given.const("src")
-        assert dest is not None and src is not None
+        assert dest is not None
+        assert src is not None
         if not (isinstance(dest.data, ir.DsrRef) and isinstance(src.data, ir.DsrRef)):
             call.fail("'dest' and 'src' must be DSRs", 1)
         if dest.data.index != src.data.index:
@@ -170,4 +170,4 @@ def set_fifo_length(call: Call) -> Value:
     if not isinstance(fifo.data, FifoRef):
         call.fail(f"expected a FIFO, got: '{fifo.type.name}'", 0)
     name = "fifo_read_length" if call.name == "set_fifo_read_length" else "fifo_write_length"
-    return call.intrinsic(name, (ir.Imm(fifo.data.index), call.operand(1, t.U16)))
+    return call.intrinsic(name, (ir.Imm(fifo.data.number), call.operand(1, t.U16)))

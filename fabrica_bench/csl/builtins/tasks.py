@@ -45,8 +45,11 @@ def get_id(call: Call) -> Value:
         call.fail(f"@{call.name} needs an integer, got: '{value.type.name}'", 0)
     if isinstance(value, Const):
         if value.data not in legal:
-            call.fail(f"{value.data} is not a {entry.type.name} of {arch}: legal numbers are "
-                      f"{legal.start} to {legal.stop - 1}", 0)
+            call.fail(
+                f"{value.data} is not a {entry.type.name} of {arch}: legal numbers are "
+                f"{legal.start} to {legal.stop - 1}",
+                0,
+            )
         return Const(entry.type, value.data)
     if not entry.runtime:
         call.fail(f"the argument of @{call.name} must be comptime-known", 0)
@@ -99,8 +102,11 @@ def add_binding(call: Call, kind: str, task: FnValue, number: int) -> None:
     for bound in state.tasks:
         same_table = not separate or (bound.kind == "control") == (kind == "control")
         if bound.id == number and same_table:
-            call.fail(f"{kind} task '{task.decl.name}' is bound to id {number}, which task "
-                      f"'{bound.function.decl.name}' has already", hint=f"bound at {bound.span}")
+            call.fail(
+                f"{kind} task '{task.decl.name}' is bound to id {number}, which task "
+                f"'{bound.function.decl.name}' has already",
+                hint=f"bound at {bound.span}",
+            )
     state.tasks.append(BoundTask(kind, number, task, call.span))
 
 
@@ -119,8 +125,11 @@ def _check_parameters(call: Call, kind: str, task: FnValue) -> None:
         legal = isinstance(type_, t.IntType | t.FloatType) and type_.bits in (16, 32)
         if type_ is None or not legal:
             shown = "anytype" if type_ is None else type_.name
-            call.fail(f"task '{name}' can't have a parameter of type '{shown}'", 0,
-                      "the payload of a wavelet is split into 16-bit or 32-bit numbers")
+            call.fail(
+                f"task '{name}' can't have a parameter of type '{shown}'",
+                0,
+                "the payload of a wavelet is split into 16-bit or 32-bit numbers",
+            )
         assert isinstance(type_, t.IntType | t.FloatType)
         bits += type_.bits
     if bits > 32:
@@ -241,4 +250,3 @@ def _wse3_only(call: Call) -> None:
     arch = call.frame.unit.session.arch
     if arch != "wse3":
         call.fail(f"@{call.name} is not available on {arch}")
-

@@ -39,7 +39,8 @@ def bitcast(call: Call) -> Value:
         if bits is not None:
             return Const(type_, lower.data_from_bits(type_, bits))
     source, target = t.scalar_type(value.type), t.scalar_type(type_)
-    assert source is not None and target is not None
+    assert source is not None
+    assert target is not None
     lower.check_runtime_type(call.frame, type_, call.span)
     operand = call.frame.operand(value, call.arg_span(1))
     dst = call.frame.code(call.span).register(target)

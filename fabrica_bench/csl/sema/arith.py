@@ -38,7 +38,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_INTEGER_ONLY = frozenset("% & | ^ << >>".split())
+_INTEGER_ONLY = frozenset(["%", "&", "|", "^", "<<", ">>"])
 MAX_SHIFT = 4096
 
 

@@ -11,8 +11,8 @@ _TERMINATORS = (ir.Jump, ir.Branch, ir.SwitchInt, ir.Ret, ir.Unreachable)
 class FnBuilder:
     """Blocks, registers and frame of a function under construction.
 
-    `loc` is attached to every instruction emitted. A block that nothing jumps to is dead: what would be emitted there is
-    dropped, and `is_live` tells the analyser that it need not look at the code.
+    `loc` is attached to every instruction emitted. A block that nothing jumps to is dead: what would be emitted there
+    is dropped, and `is_live` tells the analyser that it need not look at the code.
     """
 
     def __init__(self) -> None:

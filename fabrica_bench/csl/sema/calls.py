@@ -170,7 +170,9 @@ def _call_at_comptime(
     decl = function.decl
     for param, value in zip(decl.params, values, strict=True):
         if not isinstance(value, Const):
-            fail(span, f"'{decl.name}' must be called at comptime, but argument '{param.name}' is only known at run time")
+            fail(
+                span, f"'{decl.name}' must be called at comptime, but argument '{param.name}' is only known at run time"
+            )
     if decl.body is None:
         fail(span, f"extern function '{decl.name}' can't be called at comptime")
     session = frame.unit.session
@@ -182,8 +184,7 @@ def _call_at_comptime(
         if param.name is not None:
             scope.names[param.name] = value
     context = frame.context if frame.comptime else "L" if frame.unit.is_layout else "C"
-    inner = Frame(frame.unit, function.module, scope=scope, context=context,
-                  activation=Activation(decl.name, result))
+    inner = Frame(frame.unit, function.module, scope=scope, context=context, activation=Activation(decl.name, result))
     session.call_depth += 1
     try:
         run_statements(inner, decl.body.stmts)
@@ -405,8 +406,10 @@ def lower_instance(unit: Unit, instance: FnInstance) -> None:
     run_statements(frame, decl.body.stmts)
     if code.is_live:
         if instance.result != t.VOID:
-            fail(decl.name_span, f"function '{decl.name}' can end without returning a value of type "
-                                 f"'{instance.result.name}'")
+            fail(
+                decl.name_span,
+                f"function '{decl.name}' can end without returning a value of type '{instance.result.name}'",
+            )
         code.terminate(ir.Ret(code.loc, None))
     instance.lowered = ir.Function(
         instance.name,

@@ -23,9 +23,7 @@ def mismatch(value: Value, type_: t.Type, span: ast.Span) -> None:
         if source.is_const and not type_.is_const:
             hint = "the target may only be read through this pointer; ask for a const pointer"
         fail(span, f"cannot coerce '{source.name}' to '{type_.name}'", hint)
-    if t.is_numeric(source) and t.is_numeric(type_):
-        hint = f"convert explicitly with @as({type_.name}, ...)"
-    elif isinstance(source, t.EnumType) and t.is_numeric(type_):
+    if (t.is_numeric(source) and t.is_numeric(type_)) or (isinstance(source, t.EnumType) and t.is_numeric(type_)):
         hint = f"convert explicitly with @as({type_.name}, ...)"
     elif isinstance(source, t.IdType) and t.is_numeric(type_):
         hint = "take its number with @get_int(...)"
@@ -179,8 +177,10 @@ def _anonymous_to_named(
             return None
         part = try_coerce(frame, parts[at], entry.type, span)
         if part is None:
-            fail(span, f"cannot coerce field '{entry.name}' from type '{parts[at].type.name}' to type "
-                       f"'{entry.type.name}'")
+            fail(
+                span,
+                f"cannot coerce field '{entry.name}' from type '{parts[at].type.name}' to type '{entry.type.name}'",
+            )
         named.append(part)
     return make_struct(target, named)
 
@@ -195,8 +195,11 @@ def peer_type(frame: Frame, values: Sequence[Value], span: ast.Span) -> t.Type:
     for value in values[1:]:
         joined = _peer(known, result, value)
         if joined is None:
-            fail(span, f"values of type '{result.name}' and '{value.type.name}' have no common type",
-                 "convert one of them with @as")
+            fail(
+                span,
+                f"values of type '{result.name}' and '{value.type.name}' have no common type",
+                "convert one of them with @as",
+            )
         if joined != result:
             known = value if joined == value.type else known
         result = joined
@@ -292,8 +295,11 @@ def _cast_data(value: Const, type_: t.Type, span: ast.Span) -> Any:
             return data
         case t.IntType():
             if value.type == t.COMPTIME_INT and not type_.fits(data):
-                fail(span, f"value {data} does not fit in type '{type_.name}'",
-                     f"its range is {type_.low} to {type_.high}")
+                fail(
+                    span,
+                    f"value {data} does not fit in type '{type_.name}'",
+                    f"its range is {type_.low} to {type_.high}",
+                )
             return type_.wrap(data)
     return data
 
@@ -303,7 +309,8 @@ def _cast_runtime(frame: Frame, value: Value, type_: t.Type, span: ast.Span) -> 
 
     check_runtime_type(frame, type_, span)
     source, target = t.scalar_type(value.type), t.scalar_type(type_)
-    assert source is not None and target is not None
+    assert source is not None
+    assert target is not None
     code = frame.code(span)
     dst = code.register(target)
     code.emit(ir.Cast(0, dst, target, source, operand(frame, value, span)))

@@ -79,7 +79,7 @@ class Fields:
             fail(self.span, f"field '{name}' in {self.what}: {value.data} is not in 0..{high}")
         return int(value.data)
 
-    def one_of(self, name: str, options: Iterable[str], default: str) -> str:
+    def one_of(self, name: str, options: Iterable[str], default: str) -> Any:
         """A field that is a struct with exactly one of `options` set to true."""
         value = self.values.get(name)
         if value is None:
@@ -126,7 +126,9 @@ def _convert(session: Session, color: int, value: Const, span: ast.Span) -> ir.C
     top = Fields(value, span, "the color configuration", ("routes", "switches", "filter", "teardown", *flat))
     routes_value = top.get("routes")
     if routes_value is None and any(name in top for name in ("rx", "tx")):
-        session.warn(span, "routes at the top level of a color configuration are deprecated", "write .routes = .{ ... }")
+        session.warn(
+            span, "routes at the top level of a color configuration are deprecated", "write .routes = .{ ... }"
+        )
         routes = top
     elif routes_value is None:
         fail(span, "the color configuration has no field 'routes'", "write .routes = .{ .rx = ..., .tx = ... }")
@@ -159,16 +161,16 @@ def _switches(session: Session, color: int, config: ir.ColorConfig, value: Const
     fields = Fields(value, span, "'switches'", known)
     if session.arch == "wse3" and color not in WSE3_SWITCHABLE and fields.values:
         fail(span, f"color {color} has no switches on wse3", "use one of 0-9, 12, 13, 16, 17, 20, 21")
-    positions = tuple(
-        None if (entry := fields.get(name)) is None else _position(entry, span, name) for name in ("pos1", "pos2", "pos3")
+    first, second, third = (
+        None if (entry := fields.get(name)) is None else _position(entry, span, name)
+        for name in ("pos1", "pos2", "pos3")
     )
+    positions = (first, second, third)
     current = fields.number("current_switch_pos", high=3)
     if current and positions[current - 1] is None:
         fail(span, f"current_switch_pos is {current}, but 'pos{current}' is not given")
     pop_mode = fields.one_of("pop_mode", POP_MODES, config.pop_mode)
-    return config._replace(
-        positions=positions, current=current, ring_mode=fields.flag("ring_mode"), pop_mode=pop_mode
-    )
+    return config._replace(positions=positions, current=current, ring_mode=fields.flag("ring_mode"), pop_mode=pop_mode)
 
 
 def _position(value: Const, span: ast.Span, name: str) -> ir.SwitchPosition:
@@ -198,7 +200,7 @@ def _filter(session: Session, value: Const, span: ast.Span) -> ir.FilterConfig:
     if "fast_mode" in fields:
         session.warn(span, "'fast_mode' is not documented and has no effect here")
     return ir.FilterConfig(
-        kind=kind,  # type: ignore[arg-type]
+        kind=kind,
         count_data=fields.flag("count_data"),
         count_control=fields.flag("count_control"),
         init_counter=fields.number("init_counter"),

@@ -13,10 +13,7 @@ from fabrica_bench.csl.sema.dispatch import expression
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.session import MAX_COMPTIME_ELEMENTS
 from fabrica_bench.csl.values import (
-
-
     VOID_VALUE,
-
     Const,
     Rt,
     UnionData,
@@ -200,7 +197,8 @@ def _runtime_union(frame: Frame, type_: t.StructType, value: Value, span: ast.Sp
     code = frame.code(span)
     if type_.layout == "packed":
         backing, scalar = t.scalar_type(type_), t.scalar_type(value.type)
-        assert backing is not None and scalar is not None
+        assert backing is not None
+        assert scalar is not None
         dst = code.register(backing)
         code.emit(ir.Bitcast(0, dst, backing, scalar, frame.operand(value, span)))
         return Rt(type_, dst)
@@ -239,5 +237,3 @@ def check_array_size(type_: t.ArrayType, span: ast.Span) -> None:
     """Bound the memory that comptime evaluation may take."""
     if type_.count > MAX_COMPTIME_ELEMENTS:
         fail(span, f"an array of {type_.count} elements is too large", f"the limit is {MAX_COMPTIME_ELEMENTS}")
-
-

@@ -201,9 +201,7 @@ class Frame:
 
     at = code
 
-    def intrinsic(
-        self, name: str, args: tuple[ir.Operand, ...], result: t.Type, text: str, span: ast.Span
-    ) -> Value:
+    def intrinsic(self, name: str, args: tuple[ir.Operand, ...], result: t.Type, text: str, span: ast.Span) -> Value:
         """Emit `ir.Intrinsic`; its value has type `result`."""
         code = self.code(span)
         scalar = t.scalar_type(result)

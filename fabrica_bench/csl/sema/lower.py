@@ -18,8 +18,8 @@ FP16_FORMATS = ("f16", "bf16", "cb16")
 def check_runtime_type(frame: Frame, type_: t.Type, span: ast.Span) -> None:
     """Refuse types that no run-time value of this program can have."""
     if isinstance(type_, t.FloatType) and type_.bits == 16 and type_ != frame.unit.session.fp16:
-        hint = f"the 16-bit float of this program is '{frame.unit.session.fp16.name}' (--fp16-format, @fp16())"
-        fail(span, f"variable of type '{type_.name}' must be comptime-known", hint)
+        selected = f"the 16-bit float of this program is '{frame.unit.session.fp16.name}' (--fp16-format, @fp16())"
+        fail(span, f"variable of type '{type_.name}' must be comptime-known", selected)
     if type_.is_comptime_only:
         hint = "give it a type of fixed width" if type_ in (t.COMPTIME_INT, t.COMPTIME_FLOAT) else None
         fail(span, f"variable of type '{type_.name}' must be comptime-known", hint)
@@ -87,9 +87,7 @@ def frame_memory(frame: Frame, type_: t.Type, span: ast.Span) -> ir.Reg:
     return dst
 
 
-def store(
-    frame: Frame, base: ir.Operand, offset: int, type_: t.Type, value: Value, span: ast.Span
-) -> None:
+def store(frame: Frame, base: ir.Operand, offset: int, type_: t.Type, value: Value, span: ast.Span) -> None:
     """Store a value of exactly `type_` at `base + offset`."""
     code = frame.code(span)
     if type_ == t.VOID:
@@ -201,7 +199,8 @@ def _packed_operand(frame: Frame, value: Agg, span: ast.Span) -> ir.Operand:
     for entry, at, part in zip(value.type.fields, value.type.bit_offsets, value.fields, strict=True):
         scalar = t.scalar_type(entry.type)
         width = t.bit_width(entry.type)
-        assert scalar is not None and width is not None
+        assert scalar is not None
+        assert width is not None
         raw = code.register(ir.int_type(width, False))
         code.emit(ir.Bitcast(0, raw, ir.int_type(width, False), scalar, operand(frame, part, span)))
         wide, moved, joined = (code.register(backing) for _ in range(3))

@@ -1,7 +1,7 @@
 """Module instances and their globals, analysed on demand.
 
-Each occurrence of `@import_module` makes an instance of its own. A global is looked at when something first needs it, so
-that what only pruned branches mention is never checked.
+Each occurrence of `@import_module` makes an instance of its own. A global is looked at when something first needs it,
+so that what only pruned branches mention is never checked.
 """
 
 from __future__ import annotations
@@ -218,9 +218,10 @@ class ModuleInstance:
     def eager_globals(self) -> Iterator[str]:
         """Constants whose initial value imports a module: instances exist even if nothing uses their name."""
         for item in self.file.items:
-            if isinstance(item, ast.VarDecl) and item.kind is ast.VarKind.CONST and item.init is not None:
-                if contains_import(item.init):
-                    yield item.name
+            if not isinstance(item, ast.VarDecl) or item.kind is not ast.VarKind.CONST:
+                continue
+            if contains_import(item.init):
+                yield item.name
 
     def comptime_blocks(self) -> Iterator[ast.ComptimeBlock]:
         return (item for item in self.file.items if isinstance(item, ast.ComptimeBlock))
@@ -230,7 +231,9 @@ def import_module(frame: Frame, path: Path, params: Mapping[str, Const], span: a
     """Make an instance of the file at `path`."""
     importer = frame.module
     if importer.depth >= MAX_IMPORT_DEPTH:
-        fail(span, f"modules are imported more than {MAX_IMPORT_DEPTH} levels deep", "do two modules import each other?")
+        fail(
+            span, f"modules are imported more than {MAX_IMPORT_DEPTH} levels deep", "do two modules import each other?"
+        )
     unit = frame.unit
     file = unit.session.parse(path)
     name = frame.decl_name or f"module{len(unit.instances)}"
@@ -245,9 +248,9 @@ def import_module(frame: Frame, path: Path, params: Mapping[str, Const], span: a
 
 def with_label(value: Const, name: str) -> Const:
     """Name a struct, union or enum type after the constant it is bound to, for messages."""
-    if value.type == t.TYPE and isinstance(value.data, t.StructType | t.EnumType) and not value.data.label:
-        if value.data.site:
-            return Const(t.TYPE, replace(value.data, label=name))
+    found = value.data
+    if isinstance(found, t.StructType | t.EnumType) and found.site and not found.label:
+        return Const(t.TYPE, replace(found, label=name))
     return value
 
 

@@ -283,8 +283,11 @@ def deref_place(frame: Frame, pointer: Value, span: ast.Span) -> Place:
     if not isinstance(type_, t.PointerType):
         fail(span, f"cannot dereference a value of type '{type_.name}'")
     if type_.is_many:
-        fail(span, f"cannot dereference '{type_.name}': a pointer to an unknown number of elements",
-             "index it: pointer[0]")
+        fail(
+            span,
+            f"cannot dereference '{type_.name}': a pointer to an unknown number of elements",
+            "index it: pointer[0]",
+        )
     if isinstance(type_.pointee, t.FnType):
         return ValuePlace(Const(type_.pointee, pointer.data) if isinstance(pointer, Const) else pointer)
     if type_.pointee == t.ANYOPAQUE:
@@ -338,7 +341,9 @@ def _index(frame: Frame, node: ast.Expr) -> int | ir.Operand:
     value = frame.expr(node)
     if not t.is_integer(value.type):
         fail(node.span, f"an index must be an integer, got: '{value.type.name}'")
-    return value.data if isinstance(value, Const) else lower.operand(frame, _as_word(frame, value, node.span), node.span)
+    return (
+        value.data if isinstance(value, Const) else lower.operand(frame, _as_word(frame, value, node.span), node.span)
+    )
 
 
 def _as_word(frame: Frame, value: Value, span: ast.Span) -> Value:
@@ -397,14 +402,13 @@ def _element(frame: Frame, start: Place, type_: t.Type, index: int | ir.Operand,
     assert not isinstance(delta, int)
     if isinstance(start, GlobalPlace):
         start.variable.is_runtime_used = True
-        return MemPlace(type_, _emit(frame, "add", delta, ir.Sym(start.variable.name, start.offset), span), 0,
-                        start.is_const)
+        return MemPlace(
+            type_, _emit(frame, "add", delta, ir.Sym(start.variable.name, start.offset), span), 0, start.is_const
+        )
     return MemPlace(type_, _emit(frame, "add", start.base, delta, span), start.offset, start.is_const)
 
 
-def element_place(
-    frame: Frame, base: Place, type_: t.ArrayType, index: int | ir.Operand, span: ast.Span
-) -> Place:
+def element_place(frame: Frame, base: Place, type_: t.ArrayType, index: int | ir.Operand, span: ast.Span) -> Place:
     """Element `index` (row-major) of an array place."""
     if isinstance(index, int):
         if isinstance(base, CellPlace):
@@ -474,8 +478,7 @@ def _part_of(whole: t.Type, data: Any, offset: int, type_: t.Type) -> Const | No
                 return None
             whole, data = whole.element, data[position]
         elif isinstance(whole, t.StructType) and whole.kind == "struct" and whole.layout != "packed" and data:
-            inside = [k for k, at in enumerate(whole.offsets)
-                      if at <= offset < at + t.size_of(whole.fields[k].type)]
+            inside = [k for k, at in enumerate(whole.offsets) if at <= offset < at + t.size_of(whole.fields[k].type)]
             if not inside:
                 return None
             offset -= whole.offsets[inside[0]]
@@ -540,7 +543,8 @@ def _store_cell(frame: Frame, cell: Cell, path: tuple[int, ...], value: Value, s
 def _load_packed(frame: Frame, place_: PackedPlace, span: ast.Span) -> Value:
     whole = load(frame, place_.whole, span)
     width, backing = t.bit_width(place_.type), t.scalar_type(whole.type)
-    assert width is not None and backing is not None
+    assert width is not None
+    assert backing is not None
     if isinstance(whole, Const):
         bits = lower.bits_of(whole.type, whole.data) or 0
         return Const(place_.type, lower.data_from_bits(place_.type, (bits >> place_.shift) & ((1 << width) - 1)))
@@ -560,7 +564,9 @@ def _load_packed(frame: Frame, place_: PackedPlace, span: ast.Span) -> Value:
 def _store_packed(frame: Frame, place_: PackedPlace, value: Value, span: ast.Span) -> None:
     whole = load(frame, place_.whole, span)
     width, backing, scalar = t.bit_width(place_.type), t.scalar_type(whole.type), t.scalar_type(place_.type)
-    assert width is not None and backing is not None and scalar is not None
+    assert width is not None
+    assert backing is not None
+    assert scalar is not None
     mask = ((1 << width) - 1) << place_.shift
     code = frame.code(span)
     raw_type = ir.int_type(width, False)

@@ -82,7 +82,10 @@ def _compile(session: Session, options: CompileOptions) -> ir.Program:
 
 def _default_fabric(options: CompileOptions, layout: LayoutState) -> tuple[int, int]:
     x, y = options.fabric_offsets
-    return (x + layout.width + (3 + options.width_east_buf if options.memcpy else 0), y + layout.height + options.memcpy)
+    return (
+        x + layout.width + (3 + options.width_east_buf if options.memcpy else 0),
+        y + layout.height + options.memcpy,
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- layout
@@ -290,15 +293,24 @@ def _check_names(layout: LayoutState, images: list[CompiledImage]) -> None:
             advertised = layout.names.get(name)
             try:
                 if advertised is None:
-                    fail(export.span, f"symbol '{name}' has no @export_name in the layout",
-                         f'add @export_name("{name}", {export.type.name}, ...) to the layout block')
+                    fail(
+                        export.span,
+                        f"symbol '{name}' has no @export_name in the layout",
+                        f'add @export_name("{name}", {export.type.name}, ...) to the layout block',
+                    )
                 if advertised.type != export.type:
                     note = (("declared here", advertised.span),)
-                    fail(export.span, f"symbol '{name}': expected type '{advertised.type.name}', got: "
-                                      f"'{export.type.name}'", notes=note)
+                    fail(
+                        export.span,
+                        f"symbol '{name}': expected type '{advertised.type.name}', got: '{export.type.name}'",
+                        notes=note,
+                    )
                 if export.variable is not None and export.variable.is_const and advertised.entry.mutable:
-                    fail(export.span, f"symbol '{name}' is a constant, but the layout exports it as mutable",
-                         "declare it with 'var', or export the name with false")
+                    fail(
+                        export.span,
+                        f"symbol '{name}' is a constant, but the layout exports it as mutable",
+                        "declare it with 'var', or export the name with false",
+                    )
             except CslError as problem:
                 errors.extend(problem.diagnostics)
     if errors:
@@ -317,8 +329,10 @@ def _merged_colors(
             local = compiled.image.local_colors
             twice = configs.keys() & local.keys()
             if twice:
-                fail(compiled.code.span, f"color {min(twice)} of PE ({x}, {y}) is configured in the layout and by "
-                                         "@set_local_color_config")
+                fail(
+                    compiled.code.span,
+                    f"color {min(twice)} of PE ({x}, {y}) is configured in the layout and by @set_local_color_config",
+                )
             row.append({**configs, **local} if local else configs)
         merged.append(row)
     return merged

@@ -1,10 +1,10 @@
 """Tensor access expressions: affine analysis of `|i, j|{n, m} -> A[f(i, j), ...]`.
 
 The value is an anonymous struct `.{ .base_address, .offset, .stride, .extent }`. Extents are outermost first, strides
-innermost first. With c_d the coefficient of dimension d in the linear element index (d = 0 innermost), stride[0] = c_0 and
-stride[d] = c_d - sum over k < d of c_k * (extent_k - 1): the step applied when dimension d advances, all inner dimensions
-having been reset. Accesses are not checked against the extents of the tensor: programs describe the shape
-of one tensor on a dummy and set the base address later.
+innermost first. With c_d the coefficient of dimension d in the linear element index (d = 0 innermost), stride[0] = c_0
+and stride[d] = c_d - sum over k < d of c_k * (extent_k - 1): the step applied when dimension d advances, all inner
+dimensions having been reset. Accesses are not checked against the extents of the tensor: programs describe the shape of
+one tensor on a dummy and set the base address later.
 """
 
 from __future__ import annotations
@@ -137,5 +137,8 @@ def _affine(frame: Frame, node: ast.Expr, variables: Sequence[str]) -> Affine:
             return _scaled(b, a.constant)
         if not any(b.coefficients):
             return _scaled(a, b.constant)
-    fail(node.span, "the index is not an affine function of the induction variables",
-         "use sums of constant * variable and constants")
+    fail(
+        node.span,
+        "the index is not an affine function of the induction variables",
+        "use sums of constant * variable and constants",
+    )

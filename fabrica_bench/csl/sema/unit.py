@@ -109,8 +109,10 @@ class Unit:
             note = (("first defined here", previous.span),) if previous.span is not None else ()
             fail(variable.span, f"symbol '{variable.name}' is defined twice", notes=note)
         if previous.type != variable.type:
-            fail(variable.span, f"symbol '{variable.name}' has type '{previous.type.name}' elsewhere, not "
-                                f"'{variable.type.name}'")
+            fail(
+                variable.span,
+                f"symbol '{variable.name}' has type '{previous.type.name}' elsewhere, not '{variable.type.name}'",
+            )
         if variable.is_export:
             previous.is_export, previous.is_extern = True, False
             previous.init, previous.is_const = variable.init, variable.is_const

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
-from functools import cache
 from typing import Any
 
 from fabrica_bench.csl import ast
 
+_CHILD_FIELDS: dict[type, tuple[str, ...]] = {}
 
-@cache
-def _child_fields(node_type: type) -> tuple[str, ...]:
-    return tuple(entry.name for entry in fields(node_type) if entry.name not in ("span", "name_span", "op_span"))
+
+def _child_fields(node_type: type[ast.Node]) -> tuple[str, ...]:
+    known = _CHILD_FIELDS.get(node_type)
+    if known is None:
+        spans = ("span", "name_span", "op_span")
+        known = _CHILD_FIELDS[node_type] = tuple(entry.name for entry in fields(node_type) if entry.name not in spans)
+    return known
 
 
 def walk(root: Any) -> Iterator[ast.Node]:
