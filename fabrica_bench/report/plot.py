@@ -56,10 +56,11 @@ class LogAxis:
 
 
 def speedup_svg(marks: Sequence[Mark]) -> str:
-    """Draw the marks in the given order, with a heading wherever the level changes.
+    """Draw the marks grouped by level, within a level in the given order.
 
     Colours come from the page's CSS variables, so the drawing follows dark mode.
     """
+    marks = sorted(marks, key=lambda mark: mark.level)
     axis = LogAxis.covering([mark.speedup for mark in marks if mark.speedup is not None])
     height = HEAD_HEIGHT + len(marks) * ROW_HEIGHT + len({mark.level for mark in marks}) * GROUP_HEIGHT + 8
     width = LABEL_WIDTH + PLOT_WIDTH + RIGHT_MARGIN

@@ -42,6 +42,16 @@ def test_the_drawing_is_xml_whatever_the_tasks_are_called():
     assert texts.count("Level 2") == 1
 
 
+def test_marks_are_grouped_by_level_and_none_is_cut_off():
+    marks = [Mark(f"t{number}", level, 1.5, "") for number, level in enumerate([2, 1, 3, 1, 2])]
+    root = ElementTree.fromstring(speedup_svg(marks))
+    texts = [element for element in root.iter() if element.tag.endswith("text")]
+    order = [element.text for element in texts if element.get("class") in {"group", "label"}]
+    assert order == ["Level 1", "t1", "t3", "Level 2", "t0", "t4", "Level 3", "t2"]
+    height = float(root.get("height", "nan"))
+    assert all(float(element.get("y", "nan")) < height for element in texts)
+
+
 def test_faster_marks_are_right_of_parity_and_slower_ones_left():
     root = ElementTree.fromstring(speedup_svg([Mark("a", 1, 3.0, ""), Mark("b", 1, 0.3, "")]))
     fast, slow = [float(e.get("cx", "nan")) for e in root.iter() if e.tag.endswith("circle")]
