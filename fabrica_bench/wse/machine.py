@@ -248,6 +248,8 @@ class Machine:
         handle.done = True
         handle.end_cycle = now
         self._running.remove(handle)
+        if self.fabric.trace is not None:
+            self.fabric.trace.command(_describe(handle.command), handle.start_cycle, now)
         self._poke()
 
     def _launch(self, handle: Handle, now: int) -> None:

@@ -220,7 +220,8 @@ class ProcessingElement:
     def _run_op(self, op: FabricOp, now: int) -> None:
         if self.fabric.trace is not None and now > op.expected:
             reason = op.blocked_by and ("full_queue" if "output" in op.blocked_by or "full" in op.blocked_by else "empty_queue")
-            self.fabric.trace.stall(self.x, self.y, reason or "issue_slot", op.thread, op.loc, now - op.expected)
+            lost = now - op.expected
+            self.fabric.trace.stall(now, self.x, self.y, reason or "issue_slot", op.blocked_by, op.thread, op.loc, lost)
         op.blocked_by = ""
         self.loc = op.loc
         op.issue(now)

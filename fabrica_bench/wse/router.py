@@ -283,13 +283,17 @@ class Router:
                 target.router.put(target, (arrival, onward, onward_flags, target.color))
             else:
                 target.queue.append((arrival, onward, onward_flags, color))
-        if mask & RAMP and (state.filter is None or state.filter.admit(word, bool(is_control))):
-            self.pe.receive(color, now + fabric.ramp, word, is_control)
+        left_to = mask
+        if mask & RAMP:
+            if state.filter is None or state.filter.admit(word, bool(is_control)):
+                self.pe.receive(color, now + fabric.ramp, word, is_control)
+            else:
+                left_to &= ~RAMP
         if flags & ADVANCE_AFTER:
             state.advance()
             self.switched = True
         if fabric.trace is not None:
-            self._trace(now, color, mask, word, is_control)
+            self._trace(now, channel, color, left_to, word, is_control)
         # 5. leave the channel
         self._leave(channel, now)
         return mask or _NO_LINK
@@ -300,7 +304,7 @@ class Router:
             return _HELD
         sink.take(word, now)
         if self.fabric.trace is not None:
-            self._trace(now, channel.queue[0][3], RAMP, word, 0)
+            self._trace(now, channel, channel.queue[0][3], RAMP, word, 0)
         self._leave(channel, now)
         return _NO_LINK
 
@@ -341,9 +345,10 @@ class Router:
             return control.pop(word)
         return word
 
-    def _trace(self, now: int, color: int, mask: int, word: int, is_control: int) -> None:
+    def _trace(self, now: int, channel: Channel, color: int, mask: int, word: int, is_control: int) -> None:
         trace = self.fabric.trace
         if trace is not None:
+            trace.forward(now, self.x, self.y, color, channel.port, channel.queue_id, mask, word, bool(is_control))
             for bit in (NORTH, SOUTH, EAST, WEST, RAMP):
                 if mask & bit:
                     trace.wavelet(now, self.x, self.y, color, bit, word, bool(is_control))

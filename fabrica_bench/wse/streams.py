@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from fabrica_bench.csl.ir import RAMP
+
 if TYPE_CHECKING:
     from fabrica_bench.wse.fabric import Fabric
     from fabrica_bench.wse.pe import ProcessingElement
@@ -44,7 +46,10 @@ class StreamFeeder:
     def _feed(self, now: int) -> None:
         if not self.words or now < self._next or not self.pe.can_receive(self.color, self):
             return
-        self.pe.receive(self.color, now + self.fabric.ramp, self.words.popleft(), 0)
+        word = self.words.popleft()
+        self.pe.receive(self.color, now + self.fabric.ramp, word, 0)
+        if self.fabric.trace is not None:
+            self.fabric.trace.forward(now, self.pe.x, self.pe.y, self.color, 0, -1, RAMP, word, False)
         self._next = now + self.interval
         if self.words:
             self.wake(self._next)

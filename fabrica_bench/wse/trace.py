@@ -15,6 +15,16 @@ class TraceSink(Protocol):
     def wavelet(self, cycle: int, x: int, y: int, color: int, direction: int, word: int, control: bool) -> None:
         """A wavelet left the router of (x, y)."""
 
+    def forward(
+        self, cycle: int, x: int, y: int, color: int, port: int, queue: int, mask: int, word: int, control: bool
+    ) -> None:
+        """The router of (x, y) forwarded a wavelet from `port` to every direction of `mask` (0: a filter dropped it).
+
+        `queue`: output queue that it came from, if `port` is RAMP, else -1. `port` 0: a stream of the host. A `wavelet`
+        event per direction follows. Events of one router come in order, so whoever keeps a first-in first-out list per
+        input can follow each wavelet.
+        """
+
     def inject(self, cycle: int, x: int, y: int, color: int, queue: int, word: int, control: bool) -> None:
         """The compute element put a wavelet in an output queue."""
 
@@ -30,5 +40,11 @@ class TraceSink(Protocol):
     def dsd_end(self, cycle: int, x: int, y: int, op: str, thread: int) -> None:
         """It completed; for memory operations `cycle` is the first cycle after it."""
 
-    def stall(self, x: int, y: int, reason: str, thread: int, loc: int, cycles: int) -> None:
-        """A thread lost `cycles`. `reason`: empty_queue | full_queue | bank | issue_slot."""
+    def stall(
+        self, cycle: int, x: int, y: int, reason: str, what: str, thread: int, loc: int, cycles: int
+    ) -> None:
+        """A thread lost the `cycles` before `cycle`. `reason`: empty_queue | full_queue | bank | issue_slot. `what` is
+        the queue in question."""
+
+    def command(self, text: str, start: int, end: int) -> None:
+        """A host command was done from cycle `start` to `end`."""
