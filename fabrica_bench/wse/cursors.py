@@ -22,7 +22,7 @@ def length(dsd: Dsd) -> int:
 
 
 def coefficients(dsd: Dsd) -> list[int]:
-    """Address step of each dimension of a `mem4d` DSD in 16-bit words, innermost first, resets of inner dimensions undone:
+    """Address step of each dimension of a `mem4d` DSD in elements, innermost first, resets of inner dimensions undone:
     the stored stride of dimension d is c_d - sum over k < d of c_k * (extent_k - 1)."""
     steps: list[int] = []
     extents = dsd.extents[::-1]
@@ -38,11 +38,9 @@ def addresses(dsd: Dsd, count: int, size: int) -> Addresses:
     base = int(dsd.base)  # type: ignore[arg-type]
     order = np.arange(count, dtype=np.int64)
     if dsd.kind == "mem1d":
-        return base + 2 * dsd.strides[0] * order
+        return base + size * dsd.strides[0] * order
     if dsd.kind == "circbuf":
-        step = 2 * (dsd.strides[0] if dsd.strides else 1)
-        if step == 2 and size == 4:
-            step = 4
+        step = size * (dsd.strides[0] if dsd.strides else 1)
         return base + step * (order % max(dsd.wraparound, 1))
     total = np.zeros(count, dtype=np.int64)
     rest = order
@@ -53,7 +51,7 @@ def addresses(dsd: Dsd, count: int, size: int) -> Addresses:
         else:
             digit, rest = rest % extent, rest // extent
         total += digit * step
-    return base + 2 * total
+    return base + size * total
 
 
 def address_after(dsd: Dsd, count: int, size: int) -> int:

@@ -167,7 +167,7 @@ class DsdSite:
         if operand.kind == "memory":
             operand.base = dsd.base  # type: ignore[assignment]
             if kind == "mem1d":
-                operand.step = 2 * dsd.strides[0]
+                operand.step = size * dsd.strides[0]
             else:
                 operand.linear = False
         return operand

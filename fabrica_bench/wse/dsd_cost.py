@@ -76,7 +76,7 @@ class DsdCosts:
 
     def _stride_width(self, operand: Operand, width: int) -> int:
         words = operand.size // 2
-        step = operand.step // 2 if operand.linear else (operand.dsd.strides[0] if operand.dsd else words)
+        step = operand.step // 2 if operand.linear else (operand.dsd.strides[0] * words if operand.dsd else words)
         if step in (0, words):
             return width
         rest = step % 8

@@ -115,7 +115,7 @@ def _operand(dsd: ir.Dsd, size: int) -> Operand:
     operand.length = cursors.length(dsd)
     operand.base = dsd.base  # type: ignore[assignment]
     operand.linear = dsd.kind == "mem1d"
-    operand.step = 2 * dsd.strides[0]
+    operand.step = size * dsd.strides[0]
     return operand
 
 

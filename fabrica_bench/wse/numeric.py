@@ -63,9 +63,13 @@ def bits_to_f32(bits: int) -> float:
 def half_values(fmt: str) -> list[float]:
     """The 65,536 values of a 16-bit format, by bit pattern."""
     if fmt == "f16":
-        return np.arange(65536, dtype=np.uint16).view(np.float16).astype(np.float64).tolist()  # type: ignore[no-any-return]
+        with np.errstate(invalid="ignore"):
+            halves = np.arange(65536, dtype=np.uint16).view(np.float16)
+            return halves.astype(np.float64).tolist()  # type: ignore[no-any-return]
     if fmt == "bf16":
-        return (np.arange(65536, dtype=np.uint32) << 16).view(np.float32).astype(np.float64).tolist()  # type: ignore[no-any-return]
+        with np.errstate(invalid="ignore"):  # signalling NaNs
+            singles = (np.arange(65536, dtype=np.uint32) << 16).view(np.float32)
+            return singles.astype(np.float64).tolist()  # type: ignore[no-any-return]
     return [floats.decode(fmt, bits) for bits in range(65536)]
 
 

@@ -147,7 +147,7 @@ def make_dsd(static: tuple[ir.Dsd, tuple[str, ...], int], *values: int) -> ir.Ds
         elif key == "extent":
             dsd = dsd._replace(extents=(value & 0xFFFF, *dsd.extents[1:]))
         elif key == "stride":
-            dsd = dsd._replace(strides=(value * size // 2, *dsd.strides[1:]))
+            dsd = dsd._replace(strides=(value, *dsd.strides[1:]))
         elif key == "queue":
             dsd = dsd._replace(queue=value)
         elif key == "color":

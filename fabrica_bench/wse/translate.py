@@ -15,7 +15,7 @@ from fabrica_bench.wse import expressions as ex
 from fabrica_bench.wse.code_cost import branch_costs, edge_cost, instruction_cost, predicated_arms
 from fabrica_bench.wse.costs import CostTable
 from fabrica_bench.wse.dsd import DsdSite
-from fabrica_bench.wse.intrinsics import INTRINSIC_TABLE, intrinsic_cost
+from fabrica_bench.wse.intrinsics import INTRINSIC_TABLE, IntrinsicEntry, Unsupported, intrinsic_cost
 from fabrica_bench.wse.mapping import MapSite
 from fabrica_bench.wse.memory import CALL_FRAME_BYTES
 from fabrica_bench.wse.regions import Regions, find_regions
@@ -70,11 +70,12 @@ def _callees(fn: ir.Function) -> list[str]:
     return [instr.fn for block in fn.blocks for instr in block if isinstance(instr, ir.Call)]
 
 
-def _intrinsic(name: str) -> Any:
-    entry = INTRINSIC_TABLE.get(name)
-    if entry is None:
-        raise UnsupportedIr(f"intrinsic {name!r}")
-    return entry
+def _intrinsic(name: str) -> IntrinsicEntry:
+    return INTRINSIC_TABLE.get(name) or IntrinsicEntry(_unknown, takes_text=True)
+
+
+def _unknown(pe: Any, *args: Any) -> None:
+    raise Unsupported("an intrinsic that this simulator does not know")
 
 
 class _Pending:
@@ -186,7 +187,12 @@ class FunctionTranslator:
         block = self.fn.blocks[number]
         for instr in block[:-1]:
             self._loc = instr.loc or self._loc
-            self._instruction(instr)
+            try:
+                self._instruction(instr)
+            except (Unsupported, UnsupportedIr) as problem:
+                # Only a program that gets here fails, with the reason and its source line.
+                self._settle_all()
+                self._emit(f"raise Stop({self.unit.constant(f'not supported: {problem}')})")
         last = block[-1]
         self._loc = last.loc or self._loc
         self._terminator(number, last)
@@ -552,6 +558,8 @@ class FunctionTranslator:
         self._emit(f"pe.load_dsr({static},{value},{done},{control})")
 
     def _intrinsic(self, instr: ir.Intrinsic) -> None:
+        if instr.name not in INTRINSIC_TABLE:
+            raise UnsupportedIr(f"intrinsic {instr.name!r}")
         entry = _intrinsic(instr.name)
         texts, _ = self._take(*instr.args)
         self._settle_memory()
