@@ -51,7 +51,7 @@ def test_stamps_of_another_form_are_refused(array: np.ndarray) -> None:
         ([(100, 200), (150, 140)], 100, None, "end before they start"),
         ([(100, 109)], 9, None, "below the lower bound of 10"),
         ([(100, 200)], 100, (100, 180), "launch of only 80"),
-        ([(100, 200)], 100, (100, 201 + LAUNCH_SLACK), "lie outside"),
+        ([(100, 200)], 100, (100, 220 + LAUNCH_SLACK), "lie outside"),
     ],
 )
 def test_each_implausibility_is_named(

@@ -1,0 +1,122 @@
+"""The real compiler and simulator behind the toolchain protocol, confined; and the `sdk` back end pointed at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.double_it import all_cases, double_it, expert, plain
+from helpers.environments import make_environment
+
+from fabrica_bench.scoring.inputs import InputCase
+from fabrica_bench.scoring.scorer import Scorer
+from fabrica_bench.scoring.validity import Conditions
+from fabrica_bench.scoring.verdict import Invalid, Valid, outcome_text
+from fabrica_bench.tasks import tasks_root
+from fabrica_bench.toolchains import RunRequest, Toolchain, get_toolchain
+from fabrica_bench.toolchains.landlock import landlock_abi
+from fabrica_bench.toolchains.sdk import find_sdk
+
+CASES = all_cases()[:1]
+
+
+def judge(kernel: str, cases: tuple[InputCase, ...] = CASES, toolchain: Toolchain | None = None) -> Valid | Invalid:
+    conditions = Conditions(double_it(), toolchain or get_toolchain("embedded"))
+    return Scorer(conditions).judge({"pe.csl": kernel}, cases)
+
+
+@pytest.mark.parametrize("arch", ["wse2", "wse3"])
+def test_a_program_is_built_run_and_timed(arch: str) -> None:
+    scorer = Scorer(Conditions(double_it(), get_toolchain("embedded"), arch))  # type: ignore[arg-type]
+    verdict = scorer.judge({"pe.csl": plain()}, all_cases())
+    assert isinstance(verdict, Valid), outcome_text(verdict)
+    assert verdict.cycles > verdict.reference_cycles
+    assert len(set(verdict.samples)) == 1
+
+
+FAULTY: dict[str, tuple[Callable[[str], str], str, str]] = {
+    "does not compile": (lambda t: t.replace("2.0 * x[i]", "2.0 * z[i]"), "Build", "pe.csl:"),
+    "outside memory": (
+        lambda t: t.replace("y[i] = 2.0 * x[i];", "y_ptr[i + 30000] = 1.0;"),
+        "Run",
+        "fault",
+    ),
+    "never returns": (
+        lambda t: t.replace("  window.end();\n  sys_mod.unblock_cmd_stream();\n", ""),
+        "Run",
+        "visible 0",
+    ),
+    "changes its input": (
+        lambda t: t.replace("y[i] = 2.0 * x[i];", "y[i] = 2.0 * x[i]; x[i] = 0.0;"),
+        "Run",
+        "input x",
+    ),
+    "last element missing": (lambda t: t.replace("i < n", "i < n - 1"), "Correct", "1 elements were never written"),
+}
+
+
+@pytest.mark.parametrize(("edit", "predicate", "text"), FAULTY.values(), ids=FAULTY.keys())
+def test_a_faulty_program_is_blamed_precisely(edit: Callable[[str], str], predicate: str, text: str) -> None:
+    verdict = judge(edit(plain()))
+    assert isinstance(verdict, Invalid)
+    assert (verdict.predicate, text in verdict.reason) == (predicate, True), verdict.reason
+
+
+def test_an_endless_loop_ends_at_the_cycle_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fabrica_bench.scoring.validity.MAX_CYCLES", 50_000)
+    verdict = judge(plain().replace("i < n", "true"))
+    assert isinstance(verdict, Invalid)
+    assert "visible 0 (normal): budget" in verdict.reason or "fault" in verdict.reason
+
+
+@pytest.mark.skipif(not landlock_abi(), reason="the kernel has no Landlock")
+def test_a_program_cannot_import_a_file_of_the_tasks_folder() -> None:
+    stolen = tasks_root() / "relu-1pe" / "csl" / "window.csl"
+    verdict = judge(
+        plain() + f'const other = @import_module("{stolen}", .{{ .unblock = sys_mod.unblock_cmd_stream }});\n'
+    )
+    assert isinstance(verdict, Invalid)
+    assert verdict.predicate == "Build"
+
+
+def test_runs_of_a_batch_do_not_see_each_other(tmp_path: Path) -> None:
+    toolchain = get_toolchain("embedded")
+    runner = tmp_path / "run.py"
+    runner.write_text(
+        "import os, sys, numpy\n"
+        "numpy.left_behind = getattr(numpy, 'left_behind', 0) + 1\n"
+        "numpy.savez('outputs.npz', seen=numpy.left_behind, session=os.getsid(0) == os.getpid())\n"
+        "print('hello', sys.argv[1:])\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "out").mkdir()
+    requests = [RunRequest(runner, tmp_path / f"run-{number}") for number in range(3)]
+    results = toolchain.run_all(tmp_path / "out", requests)
+    for result in results:
+        assert result.ok
+        assert result.outputs is not None
+        assert "hello" in result.log
+        with np.load(result.outputs) as outputs:
+            assert (int(outputs["seen"]), bool(outputs["session"])) == (1, True)
+
+
+def test_one_hanging_run_of_a_batch_does_not_take_the_others_with_it(tmp_path: Path) -> None:
+    runner = tmp_path / "run.py"
+    runner.write_text(
+        "import os, time\nif os.getcwd().endswith('1'): time.sleep(600)\nopen('outputs.npz', 'w').close()\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "out").mkdir()
+    requests = [RunRequest(runner, tmp_path / f"run-{number}", deadline_s=2) for number in range(3)]
+    results = get_toolchain("embedded").run_all(tmp_path / "out", requests)
+    assert [result.fault.kind if result.fault else "ok" for result in results] == ["ok", "timeout", "ok"]
+
+
+def test_the_sdk_back_end_drives_two_executables_of_another_environment(tmp_path: Path) -> None:
+    toolchain = find_sdk(search_path=str(make_environment(tmp_path / "env")), allow_own=True)
+    assert toolchain.describe()["vendor"].startswith("no")
+    verdict = judge(expert(), toolchain=toolchain)
+    assert isinstance(verdict, Valid), outcome_text(verdict)
+    assert verdict.samples == judge(expert()).samples  # type: ignore[union-attr]
