@@ -13,7 +13,7 @@ first byte marks memory that was never assigned.
     8       4     base, byte address, signed (offset arithmetic is unchecked in the language)
     12      4     wraparound, elements, signed
     16      8     extents, 4 x u16
-    24      16    strides, 4 x i32, 16-bit words
+    24      16    strides, 4 x i32, elements
 """
 
 from __future__ import annotations

@@ -73,7 +73,9 @@ class Dsd(NamedTuple):
     """A data structure descriptor value.
 
     Memory kinds: `base` is the byte address of the first element, `extents` outermost first, `strides` innermost first in
-    16-bit words, each the address step applied when that dimension advances (inner dimensions already reset).
+    elements of the operation that uses the DSD (a DSD has no element type of its own: programs make one over a dummy
+    array and later give it the address of an array of another type), each the address step applied when that dimension
+    advances (inner dimensions already reset).
     `mem1d` has one extent and one stride. `circbuf` also has `wraparound` (elements).
     Fabric kinds: `extents[0]` counts wavelets (0x7fff: unbounded); `queue` and `color` are -1 when absent.
     """
@@ -303,7 +305,7 @@ class Unreachable(Instr):
 @dataclass(slots=True)
 class MakeDsd(Instr):
     """dst = `template` with some fields replaced by run-time values. Keys: `base` (bytes), `offset` (elements of
-    `element_bytes`, added to base), `extent`, `stride` (elements of `element_bytes`), `queue`, `color`."""
+    `element_bytes`, added to base), `extent`, `stride` (elements), `queue`, `color`."""
 
     dst: Reg
     template: Dsd
@@ -313,8 +315,7 @@ class MakeDsd(Instr):
 
 @dataclass(slots=True)
 class SetDsd(Instr):
-    """dst = src with one property changed. `length`: extent (wavelets or elements); `stride`: 16-bit words already scaled by
-    the producer; `base`: byte address; `advance`: signed byte count added to base."""
+    """dst = src with one property changed. `length`: extent (wavelets or elements); `stride`: elements; `base`: byte address; `advance`: signed byte count added to base."""
 
     dst: Reg
     src: Operand

@@ -1,12 +1,13 @@
 """DSD operations: resolve operands, decide the length, run memory operations at once, hand the others to the fabric.
 
 A memory-only operation is synchronous and nobody can interrupt it, so it runs in bulk with NumPy. Where an element may
-depend on an earlier one (reductions, overlapping operands) it runs element by element; both ways give the result of doing
-the elements in order.
+depend on an earlier one (reductions, overlapping operands) it runs element by element; both ways give the result of
+doing the elements in order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from fabrica_bench.wse.intrinsics import Unsupported
 from fabrica_bench.wse.microthread import FabricOp
 
 if TYPE_CHECKING:
-    from fabrica_bench.wse.pe import Dsr, ProcessingElement
+    from fabrica_bench.wse.pe import ProcessingElement
+    from fabrica_bench.wse.registers import Dsr
 
 _BULK_THRESHOLD = 6  # below this many elements NumPy's overhead is larger than the loop's
 
@@ -50,8 +52,8 @@ class Operand:
 
 
 class DsdSite:
-    """A DSD operation at one place of the program. Calling it with the values of its run-time operands executes a memory
-    operation, or leaves a `FabricOp` in `pe.pending`; True means that the thread must give control back."""
+    """A DSD operation at one place of the program. Calling it with the values of its run-time operands executes a
+    memory operation, or leaves a `FabricOp` in `pe.pending`; True means that the thread must give control back."""
 
     def __init__(self, image: ir.Image, half: str, costs: CostTable, instr: ir.DsdOp) -> None:
         self.instr = instr
@@ -63,7 +65,9 @@ class DsdSite:
         if self.op is None and instr.op != "dfilt":
             raise Unsupported(f"DSD operation @{instr.op}")
         self.half = half
-        self.function = elementwise.element_function(self.op, half) if self.op is not None else _ignore
+        self.function: Callable[..., int] = _ignore
+        if self.op is not None:
+            self.function = elementwise.element_function(self.op, half)
         self.dest_size = elementwise.SIZES[self.op.dest] if self.op is not None else 4
         self.source_types = self._source_types()
         self.source_sizes = tuple(elementwise.SIZES[type_] for type_ in self.source_types)
@@ -233,7 +237,7 @@ class DsdSite:
             return arrays[0]
         if not any(isinstance(array, np.ndarray) for array in arrays):
             return self.function(*arrays)
-        decoded = []
+        decoded: list[Any] = []
         for type_, array in zip(self.source_types, arrays, strict=True):
             if isinstance(array, np.ndarray):
                 aligned = array if array.flags.aligned and array.flags.c_contiguous else array.copy()
@@ -322,8 +326,8 @@ class DsdSite:
                 memory.write_int(int(targets[k]), self.function(*bits), dest.size)
 
 
-def _ignore(bits: int) -> int:
-    return bits
+def _ignore(*bits: int) -> int:
+    return bits[0]
 
 
 def _reduce_f32(start: int, values: list[int], multiply: bool) -> int:

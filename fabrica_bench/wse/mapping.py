@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from fabrica_bench.csl import ir
 from fabrica_bench.wse import cursors, numeric
 from fabrica_bench.wse.costs import CostTable
-from fabrica_bench.wse.endpoints import FabricIn, FabricOut, MemoryEnd
 from fabrica_bench.wse.dsd import Operand
+from fabrica_bench.wse.endpoints import FabricIn, FabricOut, MemoryEnd
 
 if TYPE_CHECKING:
     from fabrica_bench.wse.pe import ProcessingElement
@@ -46,9 +46,6 @@ class MapSite:
         inputs = [self._input(pe, arg, i, feed) for i, arg in enumerate(self.instr.inputs)]
         output = self._output(pe, self.instr.output, feed)
         streams = [part for part in inputs if isinstance(part, list)]
-        if any(isinstance(part[0], FabricIn) for part in streams) or (output and isinstance(output[0], FabricOut)):
-            if pe.t > pe.fabric.now:
-                yield
         left = [part[1] for part in streams]
         room = output[1] if output is not None and output[1] >= 0 else -1
         function = pe.code.function(self.instr.fn)

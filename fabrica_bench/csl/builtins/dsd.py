@@ -196,7 +196,7 @@ def _base(build: _Builder, given: Properties, *, comptime: bool) -> int:
 
 def _mem1d(call: Call, given: Properties) -> Value:
     build = _Builder(call, t.MEM1D)
-    words = _base(build, given, comptime=False) // 2
+    _base(build, given, comptime=False)
     extent = given.typed("extent", t.U16)
     if extent is None:
         call.fail("the DSD has no 'extent' and no 'tensor_access'", 1)
@@ -206,7 +206,7 @@ def _mem1d(call: Call, given: Properties) -> Value:
         build.operand("extent", extent)
     stride = _stride(given)
     if isinstance(stride, Const):
-        build.settings["strides"] = (stride.data * words,)
+        build.settings["strides"] = (stride.data,)
     else:
         build.operand("stride", stride)
     build.settings["wavelet_index_offset"] = given.flag("wavelet_index_offset")
@@ -228,7 +228,7 @@ def _stride(given: Properties) -> Value:
 
 def _mem4d(call: Call, given: Properties) -> Value:
     build = _Builder(call, t.MEM4D)
-    words = _base(build, given, comptime=True) // 2
+    _base(build, given, comptime=True)
     if build.fields:
         call.fail("the properties of a 'mem4d_dsd' must be comptime-known", 1)
     extents = _numbers(given, "extent", t.U16)
@@ -242,7 +242,7 @@ def _mem4d(call: Call, given: Properties) -> Value:
     if len(strides) != len(extents):
         call.fail(f"expected {len(extents)} strides, got {len(strides)}", 1)
     build.settings["extents"] = tuple(extents)
-    build.settings["strides"] = tuple(stride * words for stride in strides)
+    build.settings["strides"] = tuple(strides)
     build.settings["wavelet_index_offset"] = given.flag("wavelet_index_offset")
     return build.finish()
 
@@ -285,7 +285,7 @@ def _circular(call: Call, given: Properties) -> Value:
         call.fail("field 'wraparound' must be comptime-known", 1)
     if size is not None and wraparound.data > size:
         call.fail(f"wraparound {wraparound.data} is larger than the tensor, which has {size} elements", 1)
-    build.settings |= {"extents": (extent.data,), "strides": (build.element_bytes // 2,), "wraparound": wraparound.data}
+    build.settings |= {"extents": (extent.data,), "strides": (1,), "wraparound": wraparound.data}
     return build.finish()
 
 
@@ -414,19 +414,7 @@ def set_dsd_length(call: Call) -> Value:
 def set_dsd_stride(call: Call) -> Value:
     source, type_ = _dsd(call, ("mem1d",))
     stride = call.typed(1, t.I8)
-    if type_.element is None:
-        call.frame.unit.session.warn(
-            call.span,
-            "the element type of this DSD is not known here; the stride is taken in 16-bit words",
-            "set the stride where the DSD is made",
-        )
-    words = 1 if type_.element is None else t.size_of(type_.element) // 2
-    if isinstance(stride, Const):
-        if isinstance(source, Const):
-            return Const(type_, source.data._replace(strides=(stride.data * words,)))
-        return _set(call, source, type_, "stride", ir.Imm(stride.data * words))
+    if isinstance(stride, Const) and isinstance(source, Const):
+        return Const(type_, source.data._replace(strides=(stride.data,)))
     wide = call.frame.operand(cast(call.frame, stride, t.I16, call.arg_span(1)), call.span)
-    code = call.frame.code(call.span)
-    scaled = code.register(ir.I16)
-    code.emit(ir.Bin(0, scaled, "mul", ir.I16, wide, ir.Imm(words)))
-    return _set(call, source, type_, "stride", scaled)
+    return _set(call, source, type_, "stride", wide)

@@ -82,10 +82,8 @@ def _check_stride_registers(call: Call, given: int) -> None:
     value = call.value(3)
     needed = 3
     if isinstance(value, Const) and isinstance(value.data, ir.Dsd):
-        element = value.type.element if isinstance(value.type, t.DsdType) else None
-        unit = 1 if element is None else t.size_of(element) // 2
         needed = len(value.data.extents) - 1
-        if needed and value.data.strides[0] == unit:
+        if needed and value.data.strides[0] == 1:
             needed -= 1
     if given != needed:
         call.fail(f"this DSD needs {needed} stride register(s), got {given}", 2)
