@@ -315,7 +315,8 @@ class MakeDsd(Instr):
 
 @dataclass(slots=True)
 class SetDsd(Instr):
-    """dst = src with one property changed. `length`: extent (wavelets or elements); `stride`: elements; `base`: byte address; `advance`: signed byte count added to base."""
+    """dst = src with one property changed. `length`: extent (wavelets or elements); `stride`: elements; `base`: byte
+    address; `advance`: signed byte count added to base."""
 
     dst: Reg
     src: Operand
