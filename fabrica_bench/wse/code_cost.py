@@ -16,7 +16,7 @@ _MAX_PREDICATED = 2
 
 
 def instruction_cost(instr: ir.Instr, costs: CostTable) -> int:
-    """Cycles of a non-terminator that takes a fixed time. Calls, DSD operations and intrinsics are charged elsewhere."""
+    """Cycles of a non-terminator that takes a fixed time. Calls, DSD operations, intrinsics: elsewhere."""
     match instr:
         case ir.Move():
             return costs["scalar.move"]
@@ -102,8 +102,8 @@ def edge_cost(source: int, target: int, costs: CostTable) -> int:
 
 
 def branch_costs(source: int, then: int, otherwise: int, costs: CostTable) -> tuple[int, int]:
-    """Cycles of a conditional branch between blocks of these ranks, (to `then`, to `otherwise`). The block laid out next
-    is reached without a jump."""
+    """Cycles of a conditional branch between blocks of these ranks, (to `then`, to `otherwise`). The block laid
+    out next is reached without a jump."""
     straight, taken = costs["branch.conditional"], costs["branch.taken"]
     return (taken, straight) if otherwise == source + 1 else (straight, taken)
 

@@ -100,8 +100,8 @@ class LaunchWindow:
 @dataclass(frozen=True)
 class Limits:
     """Budget of a run. `max_cycles` counts simulated cycles over the machine's life, `wall_seconds` real time spent in
-    `Machine.wait` and `Machine.drain`; None means unlimited. `drain_cycles`: how long PEs may go on after the last command.
-    `log_lines`: printed lines kept."""
+    `Machine.wait` and `Machine.drain`; None means unlimited. `drain_cycles`: how long PEs may go on after the last
+    command. `log_lines`: printed lines kept."""
 
     max_cycles: int = 2_000_000_000
     wall_seconds: float | None = None

@@ -48,5 +48,5 @@ def encode(commands: list[tuple[int, bool]], task: int = NO_ENTRY, ignore_rest: 
     """Payload of (opcode, CE-ignore) commands; the remaining ones are NOP. `data` fills the low 16 bits if given."""
     full = [*commands, *([(0, ignore_rest)] * (8 - len(commands)))]
     packed = sum((opcode | ignore << 2) << (3 * index) for index, (opcode, ignore) in enumerate(full))
-    low = packed >> 8 if not data else data
+    low = data or packed >> 8
     return (packed & 0xFF) << 22 | (task & 0x3F) << 16 | low & 0xFFFF

@@ -182,13 +182,15 @@ def encode_array(type_: ElementType, half: str, values: Array) -> Array:
         return numeric.encode_half_array(half, values.astype(np.float64))
     if type_ == "s":
         return numeric.encode_f32_array(values)
-    return (values & (0xFFFF if SIZES[type_] == 2 else 0xFFFFFFFF)).astype(np.uint16 if SIZES[type_] == 2 else np.uint32)
+    if SIZES[type_] == 2:
+        return (values & 0xFFFF).astype(np.uint16)
+    return (values & 0xFFFFFFFF).astype(np.uint32)
 
 
 def element_function(op: ElementOp, half: str) -> Callable[..., int]:
     """Bits of the sources to bits of the destination."""
     if op.is_move:
-        return lambda a: a  # type: ignore[no-any-return]
+        return lambda a: a
     encode, scalar = encoder(op.dest, half), op.scalar
     decoders = [decoder(type_, half) or _same for type_ in op.sources]
     if len(decoders) == 1:

@@ -1,7 +1,7 @@
 """Where the elements of a fabric operation come from and go to.
 
-Every end has `ready(now)` (may the next element be taken or put in this cycle?), and `get(now)` or `put(bits, now, last)`.
-An end that is not ready leaves a note where it waits, so that whoever ends the wait wakes the PE.
+Every end has `ready(now)` (may the next element be taken or put in this cycle?), and `get(now)` or `put(bits, now,
+last)`. An end that is not ready leaves a note where it waits, so that whoever ends the wait wakes the PE.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ flags happen at that cycle, and `pe.t` then advances by its cost. Segments end
     - before and after an intrinsic that touches queues, routers or the host.
 
 At the end of a segment the activation gives control back if `pe.t > pe.limit`; before such an intrinsic, if `pe.t` lies
-after the fabric's clock. The element sets `pe.limit` to the current cycle while microthreads run beside the main thread,
-and well ahead of it otherwise: nobody else then sees the difference. An executor must keep these rules exactly, because
-they decide cycles.
+after the fabric's clock. The element sets `pe.limit` to the current cycle while microthreads run beside the main
+thread, and well ahead of it otherwise: nobody else then sees the difference. An executor must keep these rules exactly,
+because they decide cycles.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class ImageCode(Protocol):
     image: Image
 
     def call(self, pe: ProcessingElement, function: str, args: tuple[int | float, ...]) -> Iterator[None]:
-        """Begin a call of a function by name. `next` runs it until it gives control back or a blocking operation was left
-        in `pe.pending`; `StopIteration` means that it returned, with `pe.t` the cycle at which it did."""
+        """Begin a call of a function by name. `next` runs it until it gives control back or a blocking operation was
+        left in `pe.pending`; `StopIteration` means that it returned, with `pe.t` the cycle at which it did."""
 
     def function(self, name: str) -> Callable[..., Any]:
-        """The function for calls from `@map`: `function(pe, *args)` gives the result, or a generator that returns it."""
+        """For calls from `@map`: `function(pe, *args)` gives the result, or a generator that returns it."""
 
     def fault_of(self, pe: ProcessingElement, error: BaseException) -> Fault | None:
         """The fault behind an exception that `next` raised; None if it is an error of the simulator itself."""

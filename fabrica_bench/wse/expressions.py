@@ -73,7 +73,7 @@ _VIEWS = {(8, False): "B", (8, True): "b", (16, False): "H", (16, True): "h", (3
 
 
 def element(view: str, size: int, where: str) -> str:
-    """Subscript expression of one memory element; `where` is evaluated once. The name `a` holds the address for faults."""
+    """Subscript expression of one memory element; `where` is evaluated once. `a` holds the address for faults."""
     if size == 1:
         return f"{view}[{where}]"
     mask, shift = size - 1, size // 2

@@ -187,7 +187,7 @@ def advance_lfsr(state: int) -> int:
     """128 steps of the LFSR x^23 + x^18 + 1 (Cerebras SDK docs, `@random16`).
 
     Which way it shifts and which bits are returned is not documented. Shifting right and returning the low half is the
-    simplest reading with which the SDK's Monte Carlo tutorial meets its tolerance, as it does on the vendor's simulator.
+    simplest reading with which the SDK's Monte Carlo tutorial meets its tolerance, as it does with the vendor's tools.
     """
     low, middle, high = _LFSR_TABLES
     return low[state & 255] ^ middle[state >> 8 & 255] ^ high[state >> 16]

@@ -5,9 +5,9 @@
     machine.wait(handle)
 
 memcpy is modelled directly (its command protocol is not public): commands begin strictly in order of submission. A copy
-waits until every PE takes commands and no task runs; a launch begins on all PEs in the same cycle and ends when the last
-one called `unblock_cmd_stream`. Consecutive streams overlap; a stream to the device whose words nobody takes counts as
-buffered once nothing else can advance.
+waits until every PE takes commands and no task runs; a launch begins on all PEs in the same cycle and ends when the
+last one called `unblock_cmd_stream`. Consecutive streams overlap; a stream to the device whose words nobody takes
+counts as buffered once nothing else can advance.
 """
 
 from __future__ import annotations
@@ -325,9 +325,11 @@ class Machine:
         """Finish the streams whose words have all arrived, in order of submission."""
         for handle in list(self._running):
             command = handle.command
-            if isinstance(command, StreamIn) and all(not f.words for f in self._region_feeders(command)):
-                self._finish(handle, now)
-            elif isinstance(command, StreamOut) and self._collect(handle, command):
+            if isinstance(command, StreamIn):
+                complete = all(not feeder.words for feeder in self._region_feeders(command))
+            else:
+                complete = isinstance(command, StreamOut) and self._collect(handle, command)
+            if complete:
                 self._finish(handle, now)
 
     def _region_feeders(self, command: StreamIn) -> list[StreamFeeder]:

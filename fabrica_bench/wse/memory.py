@@ -37,8 +37,8 @@ class PeMemory:
     """One PE's memory and its typed views.
 
     `u8`, `i8` are indexed by address. `u16`, `i16` are pairs selected by `address & 1` (odd: None) and indexed by
-    `address >> 1`. `u32`, `i32`, `f32` are quadruples selected by `address & 3` (odd: None) and indexed by `address >> 2`;
-    a 32-bit element needs only 2-byte alignment, as the machine word has 16 bits.
+    `address >> 1`. `u32`, `i32`, `f32` are quadruples selected by `address & 3` (odd: None) and indexed by
+    `address >> 2`; a 32-bit element needs only 2-byte alignment, as the machine word has 16 bits.
     """
 
     __slots__ = ("array", "f32", "i8", "i16", "i32", "u8", "u16", "u32")

@@ -35,7 +35,7 @@ Settings = tuple[ir.DsdConfig, int, int, int]
 
 
 class FabricOp:
-    """An operation in flight. Life: created by `DsdSite`, `attach`ed when the clock reaches it, `issue`d until `done`."""
+    """An operation in flight: created by `DsdSite`, `attach`ed when the clock reaches it, `issue`d until `done`."""
 
     def __init__(
         self,

@@ -1,10 +1,10 @@
 """Arithmetic of the compute element: exact rounding, fused multiply-add, wrapping integers.
 
-Registers hold Python numbers. A float register holds a value its format represents exactly; every operation rounds once,
-to nearest even. Additions, products and quotients of two `f32` values may be computed in binary64 and rounded again,
-because 53 >= 2 * 24 + 2 makes the double rounding harmless (Figueroa 1995); the same holds for the 16-bit formats. A
-fused multiply-add needs more care: the product is exact in binary64, the sum is not, so it is corrected to "round to
-odd" before the final rounding (Boldo and Melquiond 2008).
+Registers hold Python numbers. A float register holds a value its format represents exactly; every operation rounds
+once, to nearest even. Additions, products and quotients of two `f32` values may be computed in binary64 and rounded
+again, because 53 >= 2 * 24 + 2 makes the double rounding harmless (Figueroa 1995); the same holds for the 16-bit
+formats. A fused multiply-add needs more care: the product is exact in binary64, the sum is not, so it is corrected to
+"round to odd" before the final rounding (Boldo and Melquiond 2008).
 
 All NaNs produced by arithmetic are the positive quiet NaN without payload, so that results do not depend on the host's
 floating-point unit. Copies (`@mov16`, `@fmovs`, ...) keep every bit.
@@ -62,14 +62,17 @@ def bits_to_f32(bits: int) -> float:
 @cache
 def half_values(fmt: str) -> list[float]:
     """The 65,536 values of a 16-bit format, by bit pattern."""
+    values: list[float]
     if fmt == "f16":
         with np.errstate(invalid="ignore"):
             halves = np.arange(65536, dtype=np.uint16).view(np.float16)
-            return halves.astype(np.float64).tolist()  # type: ignore[no-any-return]
+            values = halves.astype(np.float64).tolist()
+            return values
     if fmt == "bf16":
         with np.errstate(invalid="ignore"):  # signalling NaNs
             singles = (np.arange(65536, dtype=np.uint32) << 16).view(np.float32)
-            return singles.astype(np.float64).tolist()  # type: ignore[no-any-return]
+            values = singles.astype(np.float64).tolist()
+            return values
     return [floats.decode(fmt, bits) for bits in range(65536)]
 
 

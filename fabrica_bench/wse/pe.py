@@ -2,8 +2,9 @@
 
 One `step` is one cycle:
 
-    1. microthreads   at most one operation issues (round robin within the highest priority that is ready); a synchronous
-                      operation of the main thread takes part. While the main thread computes, the two share the slot.
+    1. microthreads   at most one operation issues (round robin within the highest priority that is ready); a
+                      synchronous operation of the main thread takes part. While the main thread computes, the two
+                      share the slot.
     2. main thread    runs segments until it is ahead of the clock (see `executor`), or starts a fabric operation
     3. task picker    with an idle main thread: picks the next runnable id
 
@@ -219,7 +220,8 @@ class ProcessingElement:
 
     def _run_op(self, op: FabricOp, now: int) -> None:
         if self.fabric.trace is not None and now > op.expected:
-            reason = op.blocked_by and ("full_queue" if "output" in op.blocked_by or "full" in op.blocked_by else "empty_queue")
+            full = "output" in op.blocked_by or "full" in op.blocked_by
+            reason = op.blocked_by and ("full_queue" if full else "empty_queue")
             lost = now - op.expected
             self.fabric.trace.stall(now, self.x, self.y, reason or "issue_slot", op.blocked_by, op.thread, op.loc, lost)
         op.blocked_by = ""
@@ -716,5 +718,6 @@ def _static_load(load: ir.LoadDsr) -> tuple[ir.Dsd, int, int]:
     def number(wake: ir.Wake | None) -> int:
         return wake.id.value if wake is not None and isinstance(wake.id, ir.Imm) else 0  # type: ignore[return-value]
 
-    assert isinstance(load.dsd, ir.Imm) and isinstance(load.dsd.value, ir.Dsd)
+    assert isinstance(load.dsd, ir.Imm)
+    assert isinstance(load.dsd.value, ir.Dsd)
     return load.dsd.value, number(load.config.on_done), number(load.config.on_control)

@@ -20,7 +20,18 @@ class InputQueue:
     `task_id` is the id whose block flag and data task govern the queue: the color on WSE-2, the queue on WSE-3.
     """
 
-    __slots__ = ("capacity", "color", "feeder", "flushing", "number", "op", "queue", "router_waits", "task_id", "watched")
+    __slots__ = (
+        "capacity",
+        "color",
+        "feeder",
+        "flushing",
+        "number",
+        "op",
+        "queue",
+        "router_waits",
+        "task_id",
+        "watched",
+    )
 
     def __init__(self, number: int, color: int, capacity: int, task_id: int) -> None:
         self.number = number

@@ -1,7 +1,7 @@
 """Shape of a function's control flow: which blocks the translator gives a place of their own.
 
-A block with one predecessor is translated in line after its predecessor. The others (joins and loop headers) are reached
-through a small dispatch, inner loops first.
+A block with one predecessor is translated in line after its predecessor. The others (joins and loop headers) are
+reached through a small dispatch, inner loops first.
 """
 
 from __future__ import annotations

@@ -51,6 +51,6 @@ class Dsr:
         self.save_address = save_address
 
     def finish(self, count: int, size: int) -> None:
-        """After an operation over `count` elements: the length is as loaded, the address moves on if it is to be saved."""
+        """After an operation over `count` elements: the length is as loaded, a saved address moves on."""
         if self.save_address and count:
             self.dsd = self.dsd._replace(base=cursors.address_after(self.dsd, count, size))

@@ -1,12 +1,12 @@
 """Router of one PE: 24 colors, switch positions, filters, teardown, one wavelet per link and cycle.
 
-A wavelet sits in a `Channel`: the input buffer of one direction and color, or an output queue of the compute element. In
-each cycle a router looks at the heads of its non-empty channels, in turn, and forwards every wavelet whose targets (all of
-them at once, for a multicast) have room and whose links are free in this cycle.
+A wavelet sits in a `Channel`: the input buffer of one direction and color, or an output queue of the compute element.
+In each cycle a router looks at the heads of its non-empty channels, in turn, and forwards every wavelet whose targets
+(all of them at once, for a multicast) have room and whose links are free in this cycle.
 
-Order independence: whatever one router does in a cycle is visible to another one only later. A forwarded wavelet arrives
-`hop` cycles later; a freed buffer slot counts as free from the next cycle on (`Channel.departed`). So the order in which
-routers are visited within a cycle changes nothing.
+Order independence: whatever one router does in a cycle is visible to another one only later. A forwarded wavelet
+arrives `hop` cycles later; a freed buffer slot counts as free from the next cycle on (`Channel.departed`). So the order
+in which routers are visited within a cycle changes nothing.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def mask_names(mask: int) -> str:
 
 
 class Channel:
-    """A bounded queue of wavelets in front of a router. `router` is None beyond the edge of the program rectangle: such a
-    channel takes wavelets until it is full and never lets one go."""
+    """A bounded queue of wavelets in front of a router. `router` is None beyond the edge of the program rectangle: such
+    a channel takes wavelets until it is full and never lets one go."""
 
     __slots__ = ("color", "departed", "depth", "feeder_waits", "port", "queue", "queue_id", "router")
 
@@ -64,7 +64,7 @@ class Channel:
 
 
 class ColorState:
-    """Routing state of one color on one PE. `rx`, `tx` and `valid` are by switch position, positions made cumulative."""
+    """Routing state of one color on one PE. `rx`, `tx`, `valid` are by switch position, positions made cumulative."""
 
     __slots__ = (
         "color",

@@ -1,7 +1,7 @@
 """The host's side of memcpy streaming: words fed to a PE's color, words taken from it.
 
-A direct model: words appear at the PE's input queue and vanish at its router, at the pace of the cost table. memcpy's own
-routes, colors and commands are not simulated (Cerebras SDK docs describe only their interface).
+A direct model: words appear at the PE's input queue and vanish at its router, at the pace of the cost table. memcpy's
+own routes, colors and commands are not simulated (Cerebras SDK docs describe only their interface).
 """
 
 from __future__ import annotations

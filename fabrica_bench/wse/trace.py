@@ -8,8 +8,8 @@ from typing import Protocol
 class TraceSink(Protocol):
     """Receiver of simulation events. Cycles of different PEs may arrive out of order; sort by cycle if needed.
 
-    `x`, `y` are columns and rows of the program rectangle. `direction` is one of the masks NORTH=1 SOUTH=2 EAST=4 WEST=8
-    RAMP=16: where the wavelet leaves the router to.
+    `x`, `y` are columns and rows of the program rectangle. `direction` is one of the masks NORTH=1 SOUTH=2 EAST=4
+    WEST=8 RAMP=16: where the wavelet leaves the router to.
     """
 
     def wavelet(self, cycle: int, x: int, y: int, color: int, direction: int, word: int, control: bool) -> None:

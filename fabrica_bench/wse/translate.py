@@ -1,8 +1,8 @@
 """Reference executor: each IR function becomes one Python function over the PE's typed memory views.
 
-Plain and direct: one IR instruction, one template. A function that contains loops, DSD operations or blocking intrinsics
-becomes a generator, so that it can be suspended in the middle; others ("simple") become ordinary functions. `t` counts
-the thread's cycles. See `executor` for the rules about segments.
+Plain and direct: one IR instruction, one template. A function that contains loops, DSD operations or blocking
+intrinsics becomes a generator, so that it can be suspended in the middle; others ("simple") become ordinary functions.
+`t` counts the thread's cycles. See `executor` for the rules about segments.
 """
 
 from __future__ import annotations
@@ -566,7 +566,7 @@ class FunctionTranslator:
         cost = intrinsic_cost(instr, self.costs)
         call = f"{self.unit.constant(entry.run)}(pe{''.join(',' + text for text in texts)}"
         call += f",{self.unit.constant(instr.text)})" if entry.takes_text else ")"
-        if instr.name == "math":
+        if entry.prepare is not None:
             call = f"{self.unit.constant(entry.prepare(instr.text, self.unit.half))}({','.join(texts)})"
         self._flush_cost()
         if not self.simple:

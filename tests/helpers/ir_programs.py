@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fabrica_bench.csl import ir
-from fabrica_bench.csl.ir import F32, I16, RAMP, U16, Dsd, DsdArg, DsdConfig, Imm, Reg
+from fabrica_bench.csl.ir import I16, Dsd, DsdArg, DsdConfig, Imm, Reg
 
 Value = Reg | int | float | Dsd | ir.FnAddr
 
@@ -18,7 +18,9 @@ def operand(value: Any) -> Any:
 class Fn:
     """Builds one function. Methods that compute return the new register; block 0 is current at the start."""
 
-    def __init__(self, name: str, *params: ir.ScalarType, result: ir.ScalarType | None = None, task: bool = False) -> None:
+    def __init__(
+        self, name: str, *params: ir.ScalarType, result: ir.ScalarType | None = None, task: bool = False
+    ) -> None:
         self.function = ir.Function(
             name, "task" if task else "fn", len(params), result, list(params), [[]], frame_size=0, loc=0
         )
@@ -116,7 +118,7 @@ class Fn:
 
 
 def arg(value: Any) -> DsdArg | None:
-    """A DSD operand: a `Dsd`, a `DsrRef`, `("pointer", address, type)`, `("scalar", value, type)`, `("fifo", index)`."""
+    """A DSD operand: `Dsd`, `DsrRef`, `("pointer", address, type)`, `("scalar", value, type)` or `("fifo", index)`."""
     match value:
         case None:
             return None
@@ -131,9 +133,9 @@ def arg(value: Any) -> DsdArg | None:
     return DsdArg("dsd", value)
 
 
-def mem(base: int, count: int, words: int = 2, stride: int = 1) -> Dsd:
-    """`mem1d` over `count` elements of `words` 16-bit words."""
-    return Dsd("mem1d", (count,), base, (stride * words,))
+def mem(base: int, count: int, stride: int = 1) -> Dsd:
+    """`mem1d` over `count` elements."""
+    return Dsd("mem1d", (count,), base, (stride,))
 
 
 def fabin(queue: int, color: int, count: int, **fields: Any) -> Dsd:
@@ -163,7 +165,8 @@ def image(*functions: ir.Function | Fn, exports: tuple[str, ...] = (), **fields:
         for name in exports
     }
     locations = [("", 0, 0), *(("pe.csl", line, 1) for line in range(1, 200))]
-    return ir.Image("test", "pe.csl", found, exports=symbols, data_end=16384, stack_top=49152, locations=locations, **fields)
+    memory = {"data_end": 16384, "stack_top": 49152}
+    return ir.Image("test", "pe.csl", found, exports=symbols, locations=locations, **memory, **fields)
 
 
 def tensor(target: ir.Image, name: str, address: int, pointer_at: int, type_name: str = "[*]f32") -> None:
@@ -188,8 +191,3 @@ def program(
         arch, width, height, (width + 7, height + 2), (4, 1), images, tiles, colors, exports=[], params={}, **fields
     )
 
-
-__all__ = [
-    "F32", "I16", "RAMP", "U16", "Fn", "activate", "arg", "fabin", "fabout", "image", "mem", "operand", "program", "tensor",
-    "unblock",
-]  # fmt: skip

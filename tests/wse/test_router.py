@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
-from helpers.ir_programs import U16, Fn, fabin, fabout, image, mem, program
+from helpers.ir_programs import Fn, fabin, fabout, image, mem, program
 
 from fabrica_bench.csl import ir
-from fabrica_bench.csl.ir import EAST, NORTH, RAMP, SOUTH, WEST, ColorConfig, FilterConfig, SwitchPosition
+from fabrica_bench.csl.ir import EAST, NORTH, RAMP, SOUTH, U16, WEST, ColorConfig, FilterConfig, SwitchPosition
 from fabrica_bench.wse import control
 from fabrica_bench.wse.commands import Launch
 from fabrica_bench.wse.faults import Deadlock, Fault
@@ -38,7 +39,7 @@ def sender(words: list[tuple[int, bool]]) -> ir.Image:
 
 
 def recorder() -> ir.Image:
-    """Stores each data word of color C from address BUFFER on; the count is at BUFFER - 2. Control task 5 stores too."""
+    """Stores each data word of color C from BUFFER on; the count is at BUFFER - 2. Control task 5 stores too."""
     main = Fn("main")
     main.do("unblock_cmd_stream")
     main.ret()
@@ -66,8 +67,8 @@ def received(machine: Machine, x: int, y: int) -> list[int]:
     return [memory.read_int(BUFFER + 4 * k, 4) for k in range(count)]
 
 
-def cross(words: list[tuple[int, bool]], config: ColorConfig, **limits: Any) -> dict[str, list[int]]:
-    """A 3x3 rectangle: the middle PE sends `words` on color C with `config`; its four neighbours record what arrives."""
+def cross(words: list[tuple[int, bool]], config: ColorConfig) -> dict[str, list[int]]:
+    """A 3x3 rectangle: the middle PE sends `words` on color C with `config`; its neighbours record what arrives."""
     tiles = [[0, 1, 0], [1, 2, 1], [0, 1, 0]]
     colors: list[list[dict[int, ColorConfig]]] = [[{} for _ in range(3)] for _ in range(3)]
     colors[1][1] = {C: config}
@@ -228,7 +229,7 @@ class TestTransport:
         machine.submit(Launch("main"))
         machine.drain()
         landings = [cycle for x, cycle in sorted(sink.first_ramp.items())]
-        assert [b - a for a, b in zip(landings, landings[1:], strict=False)] == [stage] * (len(landings) - 1)
+        assert [b - a for a, b in itertools.pairwise(landings)] == [stage] * (len(landings) - 1)
         assert len(landings) == count + 1
 
     def test_a_link_carries_one_wavelet_per_cycle(self) -> None:
@@ -246,7 +247,7 @@ class TestTransport:
         machine.drain()
         cycles = sink.ramp[1, 0]
         assert len(cycles) == 50
-        assert [b - a for a, b in zip(cycles, cycles[1:], strict=False)] == [1] * 49
+        assert [b - a for a, b in itertools.pairwise(cycles)] == [1] * 49
 
     def test_multicast_reaches_every_branch(self) -> None:
         assert cross([(5, False)], ColorConfig(rx=RAMP, tx=NORTH | SOUTH | EAST | WEST)) == {
