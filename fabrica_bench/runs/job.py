@@ -36,6 +36,7 @@ from fabrica_bench.scoring.verdict import Blame, Invalid, NotScored, Valid
 from fabrica_bench.tasks import load_task
 from fabrica_bench.tasks.spec import Arch
 from fabrica_bench.toolchains import get_toolchain
+from fabrica_bench.toolchains.processes import adopt_orphans, kill_orphans
 
 LOG_LIMIT: Final = 4000
 """Characters of toolchain output that an agent and the records get per evaluation."""
@@ -114,6 +115,9 @@ class Job:
             answer = run_agent(spec.agent, view, spec.budget, call=self._call, log=self._log)
         except AgentFailure as failure:
             return NotScored(blame=Blame.AGENT, reason=f"the agent failed: {failure}")
+        finally:
+            # Nothing that the agent left running may see what comes next.
+            kill_orphans()
         if answer.candidate is None:
             return NotScored(blame=Blame.AGENT, reason=f"the agent gave up: {'; '.join(answer.gave_up)}")
         candidate = self._completed(answer.candidate)
@@ -207,6 +211,7 @@ def _fail(channel: _Channel, error: FabricaError) -> int:
 def main() -> int:
     """Serve one job over the process's standard streams."""
     channel = _Channel()
+    adopt_orphans()
     try:
         Job(JobSpec.model_validate(channel.receive()), channel).run()
     except FabricaError as error:

@@ -34,6 +34,7 @@ KILL_GRACE_S: Final = 10.0
 """How long killed processes may take to disappear before that is reported as a failure of the machine."""
 
 _PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
 _CHUNK: Final = 1 << 16
 
 
@@ -122,6 +123,51 @@ def scrubbed_environment(workdir: Path, extra: Mapping[str, str] | None = None) 
     }
     environment.update(extra or {})
     return environment
+
+
+def adopt_orphans() -> bool:
+    """Make this process the parent of every descendant whose own parent ends; False where the system can't.
+
+    Only for a process that is wholly ours, such as a job: see `kill_orphans`.
+    """
+    if sys.platform != "linux":
+        return False
+    return bool(ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def kill_orphans() -> int:
+    """Kill every child of this process, and what they started, and wait until all are gone; returns how many.
+
+    For a process that called `adopt_orphans` and has no child of its own left: a daemon that left its session and
+    cleaned its environment ends up here.
+
+    Raises:
+        OSError: Something survives SIGKILL.
+    """
+    killed: set[int] = set()
+    deadline = time.monotonic() + KILL_GRACE_S
+    while True:
+        children = _children(os.getpid())
+        if not children:
+            return len(killed)
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        killed |= children
+        if time.monotonic() > deadline:
+            raise OSError(f"processes survive SIGKILL: {sorted(children)}")
+        time.sleep(0.002)
+
+
+def _children(parent: int) -> set[int]:
+    try:
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return set()
+    facts = {pid: _process_facts(pid) for pid in pids}
+    return {pid for pid, fact in facts.items() if fact is not None and fact[1] == parent}
 
 
 def cut_output(data: bytes) -> str:

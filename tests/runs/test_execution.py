@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -120,6 +121,31 @@ def test_each_behaviour_has_its_outcome(
     summary = execute_run(config())
     assert summary.rows[0].outcome.startswith(outcome)
     assert summary.valid + summary.invalid + summary.not_scored + summary.missing == summary.total
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_a_daemon_of_the_agents_is_gone_before_scoring_begins(config: Config, behave: Callable[[str], None]) -> None:
+    behave("survivor")
+
+    def sleepers() -> set[str]:
+        found = set()
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            # A process may end while we look at it.
+            with contextlib.suppress(OSError):
+                if b"import time; time.sleep(600)" in path.read_bytes():
+                    found.add(str(path))
+        return found
+
+    before = sleepers()
+    left: list[set[str]] = []
+
+    def look(event: RunEvent) -> None:
+        if event.data.get("stage") == "score":
+            left.append(sleepers() - before)
+
+    summary = execute_run(config(), look)
+    assert [event.event for event in records(summary, AgentEvent)] == ["daemon"]
+    assert left == [set()]
 
 
 def test_an_agent_that_hangs_is_killed_at_its_limit(config: Config, behave: Callable[[str], None]) -> None:
