@@ -28,6 +28,7 @@ from fabrica_bench.compat.platforms import (
 )
 from fabrica_bench.compat.sessions import HostError, Session, SimulatorStopped
 from fabrica_bench.compat.statistics import write_log, write_statistics
+from fabrica_bench.compat.tracing import Recording, recording_from_environment
 from fabrica_bench.compat.transfers import Region, Words, check_array, check_region, to_device, to_host
 from fabrica_bench.csl.ir import ExportName
 from fabrica_bench.wse.commands import Command, CopyIn, CopyOut, Handle, Launch, Limits, StreamIn, StreamOut
@@ -105,6 +106,7 @@ class SdkRuntime:
         self._by_id = {export.id: export for export in self._program.exports}
         self._state = _State.NEW
         self._machine: Machine | None = None
+        self._recording: Recording | None = None
         self._session: Session | None = None
         self._pending: list[Task] = []
 
@@ -113,7 +115,9 @@ class SdkRuntime:
     def load(self) -> None:
         """Put the program on the simulated fabric."""
         self._require("load", _State.NEW)
-        self._machine = Machine(self._program, limits=limits_from_environment())
+        self._recording = recording_from_environment(self._program, self._directory)
+        sink = self._recording.recorder if self._recording is not None else None
+        self._machine = Machine(self._program, limits=limits_from_environment(), trace=sink)
         self._state = _State.LOADED
 
     def run(self) -> None:
@@ -139,6 +143,8 @@ class SdkRuntime:
         self._session.stopped = True
         write_log(self._machine)
         write_statistics(self._machine)
+        if self._recording is not None:
+            self._recording.write()
         config = self._platform.config if self._platform is not None else None
         if config is not None and config.dump_core:
             self.dump_core(config.core_path or "out.core")
