@@ -29,10 +29,14 @@ SIGNED = ("abs", "ceil", "floor", "sign", "tanh", "sig", "sin", "cos", "exp")
 
 def program(kind: str) -> str:
     suffix = "f32" if kind == "f32" else "f16"
-    calls = "\n".join(
-        f"  for (@range(u16, 6)) |i| {{ y[{6 * row} + i] = math.{name}(x[i]); z[{6 * row} + i] = math.{name}_{suffix}(x[i]); }}"
+    loops = (
+        f"""  for (@range(u16, 6)) |i| {{
+    y[{6 * row} + i] = math.{name}(x[i]);
+    z[{6 * row} + i] = math.{name}_{suffix}(x[i]);
+  }}"""
         for row, name in enumerate(UNARY)
     )
+    calls = "\n".join(loops)
     count = 6 * len(UNARY)
     return (
         PE_HEAD
