@@ -13,6 +13,7 @@ from fabrica_bench.csl import types as t
 from fabrica_bench.csl.descriptors import encode_dsd
 from fabrica_bench.csl.sema import lower
 from fabrica_bench.csl.sema.errors import fail
+from fabrica_bench.csl.sema.places import PE_MEMORY
 from fabrica_bench.csl.values import GlobalVar
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from fabrica_bench.csl.sema.unit import Unit
 
 #: SRAM of a PE in bytes (Cerebras SDK docs).
-MEMORY_BYTES = 48 * 1024
+MEMORY_BYTES = PE_MEMORY
 #: Estimates: a scalar instruction, the run-time system that every program has, and a stack frame's overhead.
 BYTES_PER_INSTRUCTION = 4
 RUNTIME_BYTES = 1024

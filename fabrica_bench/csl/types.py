@@ -268,6 +268,13 @@ class StructType(Type):
     site: int = 0
     label: str = field(default="", compare=False)
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.kind, self.layout, self.fields, self.site))
+
     @property
     def is_anonymous(self) -> bool:
         return self.site == 0

@@ -166,8 +166,11 @@ def copy_data(data: Any) -> Any:
 
 def freeze(data: Any) -> Hashable:
     """A hashable image of comptime data; equal data give equal keys."""
-    if isinstance(data, list):
-        return ("list", tuple(freeze(item) for item in data))
+    kind = type(data)
+    if kind is int:
+        return int(data)
+    if kind is list:
+        return ("list", tuple([freeze(item) for item in data]))
     if isinstance(data, UnionData):
         return ("union", data.active, freeze(data.data))
     if isinstance(data, float):

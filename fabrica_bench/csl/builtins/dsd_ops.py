@@ -16,6 +16,7 @@ from fabrica_bench.csl.builtins.async_config import operation_config
 from fabrica_bench.csl.builtins.registry import Call, builtin
 from fabrica_bench.csl.sema.calls import FnInstance, fn_type, invoke_signature
 from fabrica_bench.csl.sema.coerce import try_coerce
+from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.values import TRUE, VOID_VALUE, Const, FifoRef, FnValue, Rt, Value
 
 if TYPE_CHECKING:
@@ -192,8 +193,6 @@ def _argument(call: Call, operand: Operand, code: str, legal: tuple[t.Type, ...]
         if coerced is not None:
             return ir.DsdArg("scalar", call.frame.operand(coerced, operand.span), scalar)
     names = " or ".join(f"'{type_.name}'" for type_ in legal)
-    from fabrica_bench.csl.sema.errors import fail
-
     fail(operand.span, f"expected type {names}, got: '{value.type.name}'")
 
 
@@ -215,6 +214,11 @@ def vector_argument(call: Call, operand: Operand, element: t.Type) -> ir.DsdArg:
     assert isinstance(value, Const)
     if isinstance(value.data, FifoRef):
         return ir.DsdArg("fifo", value.data.number, scalar)
+    if operand.is_fifo:
+        number = call.frame.unit.pe_state.fifo_registers.get(value.data)
+        if number is None:
+            fail(operand.span, "this register holds no FIFO", "give it to @allocate_fifo as 'dest' or 'src'")
+        return ir.DsdArg("fifo", number, scalar)
     return ir.DsdArg("dsr", value.data, scalar)
 
 

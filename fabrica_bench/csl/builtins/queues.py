@@ -144,7 +144,12 @@ def _configure_fifo(
             call.fail("'dest' and 'src' must be DSRs", 1)
         if dest.data.index != src.data.index:
             call.fail("the 'dest' and 'src' registers of a FIFO must have the same number", 1)
-    given.one_of("simd_mode", SIMD_MODES)
+        for register in (dest.data, src.data):
+            if register in state.fifo_registers:
+                call.fail(f"register {register.index} of file '{register.file}' holds another FIFO already", 1)
+            state.fifo_registers[register] = len(state.fifos)
+    if given.one_of("simd_mode", SIMD_MODES) not in ("", "simd_off"):
+        call.fail("the SIMD modes of a FIFO are not supported", 1, "remove 'simd_mode'")
     empty = given.one_of("empty_action", _ACTIONS) or _ACTIONS[0]
     full = given.one_of("full_action", _ACTIONS) or _ACTIONS[0]
     if call.frame.unit.session.arch == "wse2" and empty in ("suspend", "fault"):

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
+from fabrica_bench.csl.diagnostics import CslError
 from fabrica_bench.csl.sema import lower, places
 from fabrica_bench.csl.sema.builder import FnBuilder
 from fabrica_bench.csl.sema.control import Merge, Target, run_statements
 from fabrica_bench.csl.sema.dispatch import expression
-from fabrica_bench.csl.sema.errors import fail
+from fabrica_bench.csl.sema.errors import called_from, fail
 from fabrica_bench.csl.sema.frame import Activation, Frame, ReturnSignal, Scope
 from fabrica_bench.csl.sema.walk import address_taken, mentions
 from fabrica_bench.csl.values import VOID_VALUE, Agg, Const, FnValue, MemVar, Rt, Value, const_key
@@ -190,6 +191,8 @@ def _call_at_comptime(
         run_statements(inner, decl.body.stmts)
     except ReturnSignal as signal:
         return signal.value
+    except CslError as problem:
+        raise called_from(problem, decl.name, span) from None
     finally:
         session.call_depth -= 1
     if result not in (t.VOID, t.COMPTIME_STRUCT):
@@ -218,6 +221,8 @@ def _call_inline(
     session.call_depth += 1
     try:
         run_statements(inner, decl.body.stmts)
+    except CslError as problem:
+        raise called_from(problem, decl.name, span) from None
     finally:
         session.call_depth -= 1
     code = frame.code(span)
@@ -269,6 +274,7 @@ class FnInstance:
     params: tuple[Plan, ...]
     result: t.Type
     address_taken: frozenset[str]
+    origin: ast.Span
     lowered: ir.Function | None = field(default=None)
 
     def scalars(self) -> tuple[ir.ScalarType, ...]:
@@ -351,7 +357,7 @@ def request(
     count = unit.function_names.get(base, 0)
     unit.function_names[base] = count + 1
     name = base if count == 0 else f"{base}${count}"
-    instance = FnInstance(name, function, plans, result, found.address_taken)
+    instance = FnInstance(name, function, plans, result, found.address_taken, span)
     unit.functions[key] = instance
     unit.worklist.append(instance)
     return instance
@@ -388,6 +394,17 @@ def runtime_instance(unit: Unit, function: FnValue, span: ast.Span) -> FnInstanc
 
 def lower_instance(unit: Unit, instance: FnInstance) -> None:
     """Analyse the body of an instance and build its IR."""
+    decl = instance.function.decl
+    try:
+        _lower(unit, instance)
+    except CslError as problem:
+        # What is wrong with a generic or library function is often the call that asked for it.
+        if signature(unit, instance.function).is_generic or decl.span.file.is_system:
+            raise called_from(problem, decl.name, instance.origin) from None
+        raise
+
+
+def _lower(unit: Unit, instance: FnInstance) -> None:
     decl = instance.function.decl
     if decl.body is None:
         fail(decl.name_span, f"function '{decl.name}' has no body")

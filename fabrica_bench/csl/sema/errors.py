@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NoReturn
 
 from fabrica_bench.csl import ast
@@ -13,6 +14,21 @@ Note = tuple[str, ast.Span]
 def fail(span: ast.Span | None, message: str, hint: str | None = None, notes: tuple[Note, ...] = ()) -> NoReturn:
     """Raise one error at `span`."""
     raise CslError([Diagnostic(Severity.ERROR, message, span, hint, notes)])
+
+
+#: Calls shown with an error inside of a called function.
+MAX_CALL_NOTES = 4
+
+
+def called_from(problem: CslError, name: str, span: ast.Span) -> CslError:
+    """The same errors, saying through which call they came about."""
+    note = (f"in the call of '{name}' here", span)
+    return CslError(
+        [
+            replace(entry, notes=(*entry.notes, note)) if len(entry.notes) < MAX_CALL_NOTES else entry
+            for entry in problem.diagnostics
+        ]
+    )
 
 
 def already_reported() -> CslError:

@@ -64,8 +64,21 @@ def _rvalue(frame: Frame, node: ast.Expr, hint: t.Type | None) -> Value:
     return places.load(frame, places.place_of(frame, node), node.span)
 
 
-for _node_type in (ast.Ident, ast.FieldAccess, ast.Deref, ast.Index):
+for _node_type in (ast.FieldAccess, ast.Deref, ast.Index):
     expression(_node_type)(_rvalue)
+
+
+@expression(ast.Ident)
+def identifier(frame: Frame, node: ast.Ident, hint: t.Type | None) -> Value:
+    # Names of known constants are by far the most frequent expressions: no detour over places for them.
+    local = frame.scope.find(node.name)
+    if type(local) is Const:
+        return local
+    if local is None:
+        entry = frame.module.entries.get(node.name)
+        if entry is not None and entry.state == "done" and entry.variable is None and entry.value is not None:
+            return entry.value
+    return _rvalue(frame, node, hint)
 
 
 @expression(ast.BuiltinCall)
@@ -142,22 +155,29 @@ def init_list(frame: Frame, node: ast.InitList, hint: t.Type | None) -> Value:
 
 def _anonymous(frame: Frame, node: ast.InitList, hint: t.Type | None) -> Value:
     wanted = hint.index if isinstance(hint, t.StructType) and not hint.is_anonymous else None
-    fields, parts = [], []
-    seen: set[str] = set()
+    parts = []
     for init in node.inits:
-        if init.name is not None:
-            if init.name in seen:
-                fail(init.span, f"field '{init.name}' is given twice")
-            seen.add(init.name)
         part_hint = None
         if wanted is not None and init.name in wanted and isinstance(hint, t.StructType):
             part_hint = hint.fields[wanted[init.name]].type
-        part = frame.expr(init.value, part_hint)
-        fields.append(t.Field(init.name, part.type))
-        parts.append(part)
-    if seen and len(seen) != len(node.inits):
+        parts.append(frame.expr(init.value, part_hint))
+    return make_struct(_anonymous_type(frame, node, parts), parts)
+
+
+def _anonymous_type(frame: Frame, node: ast.InitList, parts: list[Value]) -> t.StructType:
+    """Type of an anonymous literal. A literal in a loop mostly has the type it had before: the last one is kept."""
+    known = frame.unit.literal_types.get(node)
+    if known is not None and all(entry.type is part.type for entry, part in zip(known.fields, parts, strict=True)):
+        return known
+    names = [init.name for init in node.inits]
+    for position, name in enumerate(names):
+        if name is not None and name in names[:position]:
+            fail(node.inits[position].span, f"field '{name}' is given twice")
+    if None in names and any(name is not None for name in names):
         fail(node.span, "either all fields of a struct literal have a name, or none")
-    return make_struct(t.StructType("struct", "auto", tuple(fields)), parts)
+    fields = tuple(t.Field(name, part.type) for name, part in zip(names, parts, strict=True))
+    found = frame.unit.literal_types[node] = t.StructType("struct", "auto", fields)
+    return found
 
 
 def _struct_literal(frame: Frame, node: ast.InitList, type_: t.StructType) -> Value:

@@ -16,7 +16,7 @@ from fabrica_bench.csl import types as t
 from fabrica_bench.csl.diagnostics import CslError
 from fabrica_bench.csl.sema.errors import already_reported, fail
 from fabrica_bench.csl.sema.frame import Frame
-from fabrica_bench.csl.sema.walk import contains_import
+from fabrica_bench.csl.sema.walk import allocates_registers, contains_import
 from fabrica_bench.csl.values import Const, FnValue, GlobalVar, Value, freeze
 
 if TYPE_CHECKING:
@@ -216,11 +216,11 @@ class ModuleInstance:
     # -------------------------------------------------------------------------------------------- imports
 
     def eager_globals(self) -> Iterator[str]:
-        """Constants whose initial value imports a module: instances exist even if nothing uses their name."""
+        """Constants that take effect even if nothing uses their name: imports, and FIFOs reached by register."""
         for item in self.file.items:
             if not isinstance(item, ast.VarDecl) or item.kind is not ast.VarKind.CONST:
                 continue
-            if contains_import(item.init):
+            if contains_import(item.init) or allocates_registers(item.init):
                 yield item.name
 
     def comptime_blocks(self) -> Iterator[ast.ComptimeBlock]:

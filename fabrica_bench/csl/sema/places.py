@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from fabrica_bench.csl.sema.modules import GlobalEntry, ModuleInstance
 
 
+#: Bytes of memory that pointers reach.
+PE_MEMORY = 48 * 1024
+
+
 @dataclass(frozen=True, slots=True)
 class ValuePlace:
     """Not a location: a value that is indexed or whose field is read."""
@@ -300,6 +304,9 @@ def pointee_place(frame: Frame, pointer: Value, type_: t.Type, is_const: bool, s
     if isinstance(pointer, Const):
         if isinstance(pointer.data, Ref):
             return GlobalPlace(type_, pointer.data.root, pointer.data.offset, is_const)
+        if not 0 <= pointer.data <= PE_MEMORY - t.size_of(type_):
+            hint = "registers are reached with @get_config and @set_config"
+            fail(span, f"address {pointer.data:#x} is outside of the PE's memory", hint)
         return MemPlace(type_, ir.Imm(pointer.data), 0, is_const)
     return MemPlace(type_, lower.operand(frame, pointer, span), 0, is_const)
 

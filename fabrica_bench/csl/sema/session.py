@@ -36,6 +36,7 @@ class Session:
         self.call_depth = 0
         self.color_configs: dict[Any, ir.ColorConfig] = {}
         self._files: dict[str, ast.File] = {}
+        self._imports: dict[tuple[str, str], Path] = {}
         self._warned: set[tuple[str, str]] = set()
         environment = os.environ.get("CSL_IMPORT_PATH", "")
         self._search = [*options.import_paths, *(Path(entry) for entry in environment.split(os.pathsep) if entry)]
@@ -53,6 +54,12 @@ class Session:
 
     def find_import(self, spelled: str, importer: ast.SourceFile, span: ast.Span) -> Path:
         """The file that `@import_module(spelled)` written in `importer` means."""
+        key = (importer.absolute, spelled)
+        if key not in self._imports:
+            self._imports[key] = self._find_import(spelled, importer, span)
+        return self._imports[key]
+
+    def _find_import(self, spelled: str, importer: ast.SourceFile, span: ast.Span) -> Path:
         if spelled.startswith("<") and spelled.endswith(">"):
             name = spelled[1:-1]
             folders = [*self._search, LIBRARY]

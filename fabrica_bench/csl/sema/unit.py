@@ -51,6 +51,7 @@ class PeState:
     unblocked: list[tuple[str, ir.Operand]] = field(default_factory=list)
     queues: dict[tuple[str, int], tuple[ir.QueueInit, ast.Span]] = field(default_factory=dict)
     fifos: list[tuple[ir.Fifo, GlobalVar, ir.Operand | None, ir.Operand | None]] = field(default_factory=list)
+    fifo_registers: dict[ir.DsrRef, int] = field(default_factory=dict)
     dsr_loads: list[ir.LoadDsr] = field(default_factory=list)
     teardown: dict[int, tuple[str, ast.Span]] = field(default_factory=dict)
     empty_queue: dict[tuple[str, int], tuple[str, ast.Span]] = field(default_factory=dict)
@@ -80,6 +81,7 @@ class Unit:
         self._location_index: dict[tuple[int, int], int] = {}
         self._constants: dict[Any, GlobalVar] = {}
         self.signatures: dict[Any, Any] = {}
+        self.literal_types: dict[ast.InitList, t.StructType] = {}
 
     @property
     def is_layout(self) -> bool:

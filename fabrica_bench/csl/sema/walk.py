@@ -43,6 +43,13 @@ def contains_import(root: Any) -> bool:
     return any(isinstance(node, ast.BuiltinCall) and node.name == "import_module" for node in walk(root))
 
 
+def allocates_registers(root: Any) -> bool:
+    """Whether a FIFO with registers of its own is allocated under `root`."""
+    nodes = list(walk(root))
+    is_fifo = any(isinstance(node, ast.BuiltinCall) and node.name == "allocate_fifo" for node in nodes)
+    return is_fifo and any(isinstance(node, ast.FieldInit) and node.name == "dest" for node in nodes)
+
+
 def address_taken(body: ast.Node | None) -> frozenset[str]:
     """Names of which some part's address is taken (`&x`, `&x[i]`, `&x.f`) anywhere in a function body."""
     names = set()
