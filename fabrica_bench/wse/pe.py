@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: how far a main thread may run ahead of the clock while nothing can interact with it
 RUN_AHEAD = 1 << 16
+ROUTABLE_COLORS = 24
+INPUT_QUEUES = 8
 _PRNG_COUNT = 4
 _PRNG_START = 0xDEADBEEF & 0x7FFFFF
 _MAIN_PRIORITIES = (1, 2, 3, 5)  # between low (0) and medium (2) by default; high is 4
@@ -98,7 +100,7 @@ class ProcessingElement:
         self._switch_debt = 0
         self._main_had_slot = False
         # tasks, queues, registers
-        self.tasks = TaskTable(image)
+        self.tasks = TaskTable(image, ROUTABLE_COLORS if self.is_wse2 else INPUT_QUEUES)
         self.inputs: list[InputQueue] = []
         self._by_color: dict[int, InputQueue] = {}
         self.outputs: dict[int, Channel] = {}
@@ -354,10 +356,8 @@ class ProcessingElement:
         self.tasks.active &= ~(1 << chosen)
         if chosen in self.tasks.local:
             self._begin(self.tasks.local[chosen], (), "local", now + self._dispatch)
-        elif chosen == TEARDOWN_TASK:
-            self._dispatch_handlers()
         else:
-            raise self.fault(f"local task {chosen} was activated, but no task is bound to this id", {"id": chosen})
+            self._dispatch_handlers()
         return True
 
     def _begin_wavelet_task(self, queue: InputQueue, now: int) -> None:
@@ -411,7 +411,9 @@ class ProcessingElement:
 
     def activate(self, id_: int) -> None:
         """Set the active flag of a local task."""
-        self.tasks.active |= 1 << (id_ & 31)
+        if id_ not in self.tasks.local and id_ != TEARDOWN_TASK:
+            raise self.fault(f"local task {id_} is activated, but no task is bound to this id", {"id": id_})
+        self.tasks.active |= 1 << id_
 
     def block(self, space: str, id_: int) -> None:
         """Set a block flag."""

@@ -13,11 +13,12 @@ TEARDOWN_TASK = 29
 
 
 class TaskTable:
-    """Flags are bit masks by id. `data`, `local`, `control` map an id to a function name."""
+    """Flags are bit masks by id. `data`, `local`, `control` map an id to a function name. `data_ids`: how many ids can
+    be data tasks (colors on WSE-2, input queues on WSE-3)."""
 
     __slots__ = ("active", "blocked", "control", "counters", "data", "high", "last", "local", "rotating")
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: Image, data_ids: int) -> None:
         self.data: dict[int, str] = {}
         self.local: dict[int, str] = {}
         self.control: dict[int, str] = {}
@@ -28,7 +29,7 @@ class TaskTable:
         self.high = 0
         self.last = -1
         # A data id without a task starts blocked, so that a fabric DSD can read its wavelets.
-        self.blocked = sum(1 << id_ for id_ in range(24) if id_ not in self.data and id_ not in self.local)
+        self.blocked = sum(1 << id_ for id_ in range(data_ids) if id_ not in self.data and id_ not in self.local)
         for id_ in image.activated:
             self.active |= 1 << id_
         for _, id_ in image.blocked:

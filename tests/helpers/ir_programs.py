@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fabrica_bench.csl import ir
-from fabrica_bench.csl.ir import I16, Dsd, DsdArg, DsdConfig, Imm, Reg
+from fabrica_bench.csl.ir import I16, RAMP, U16, Dsd, DsdArg, DsdConfig, Imm, Reg
 
 Value = Reg | int | float | Dsd | ir.FnAddr
 
@@ -191,3 +191,39 @@ def program(
         arch, width, height, (width + 7, height + 2), (4, 1), images, tiles, colors, exports=[], params={}, **fields
     )
 
+
+def ping_pong() -> ir.Program:
+    """Two PEs send each other counters over two colors by data tasks, computing between; the left one starts."""
+
+    def player(first: bool) -> ir.Image:
+        main = Fn("main")
+        if first:
+            main.dsd("mov16", fabout(3, 4, 1), ("scalar", 0, U16))
+        else:
+            main.do("unblock_cmd_stream")
+        main.ret()
+        ball = Fn("ball", U16, task=True)
+        total = ball.reg(U16)
+        ball.move(total, ball.params[0])
+        ball.loop(9, lambda i: ball.bin("add", U16, total, 1, dst=total))
+        count = ball.load(U16, 0)
+        ball.store(U16, 0, ball.bin("add", U16, count, 1))
+        ball.store(U16, ball.bin("add", U16, ball.bin("mul", U16, count, 2), 2), total)
+        again, stop = ball.block(), ball.block()
+        # The left player serves and keeps the ball after 20 returns.
+        ball.branch(ball.cmp("lt", U16, count, 19 if first else 99), again, stop)
+        ball.at(again)
+        ball.dsd("mov16", fabout(3, 4 if first else 5, 1), ("scalar", total, U16), is_async=True)
+        ball.dsd("mov16", mem(128, 8), mem(2, 8))
+        ball.ret()
+        ball.at(stop)
+        if first:
+            ball.do("unblock_cmd_stream")
+        ball.ret()
+        into, out = (5, 4) if first else (4, 5)
+        queues = [ir.QueueInit("input", 2, into), ir.QueueInit("output", 3, out)]
+        return image(main, ball, exports=("main",), queues=queues, tasks=[ir.TaskBinding("data", 2, "ball")])
+
+    left = {4: ir.ColorConfig(rx=RAMP, tx=ir.EAST), 5: ir.ColorConfig(rx=ir.EAST, tx=RAMP)}
+    right = {4: ir.ColorConfig(rx=ir.WEST, tx=RAMP), 5: ir.ColorConfig(rx=RAMP, tx=ir.WEST)}
+    return program([player(True), player(False)], [[0, 1]], [[left, right]])
