@@ -249,7 +249,7 @@ def _show(task: Task, item: Measurement) -> None:
     if item.problem:
         sys.stdout.write(f"{head} FAIL {item.problem}\n")
     else:
-        published = task.spec.size(item.size).published_cycles
+        published = task.spec.size(item.size).published_cycles if item.arch == "wse3" else None
         beside = f"published {published}" if published else ""
         figures = f"{item.cycles:>8} cycles  error/allowed {item.max_ratio:.3f}  {item.seconds:5.1f} s  {beside}"
         sys.stdout.write(f"{head} {figures.rstrip()}\n")

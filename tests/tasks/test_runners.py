@@ -1,0 +1,217 @@
+"""Runners must notice wrong outputs and changed inputs.
+
+A stand-in for the vendor's host module holds the device's arrays: a launch of the entry fills the outputs with what
+the test prepared, right or corrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fabrica_bench.tasks import Task, list_tasks
+from fabrica_bench.tasks.oracle import Arrays
+from fabrica_bench.tasks.seeds import visible_seed
+
+TASKS = list_tasks()
+BY_NAME = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.slug)
+
+STAND_IN = """
+import numpy as np
+
+
+class MemcpyDataType:
+    MEMCPY_16BIT, MEMCPY_32BIT = 16, 32
+
+
+class MemcpyOrder:
+    ROW_MAJOR = 0
+
+
+class SdkRuntime:
+    def __init__(self, name, cmaddr=None):
+        self.memory, self.log = {}, []
+        self.after = dict(np.load("device.npz"))
+
+    def load(self):
+        pass
+
+    run = stop = load
+
+    def get_id(self, name):
+        return name
+
+    def memcpy_h2d(self, symbol, flat, px, py, w, h, l, **options):
+        assert flat.dtype == np.uint32 and flat.size == w * h * l
+        self.memory[symbol] = flat.reshape(h, w, l).copy()
+
+    def memcpy_d2h(self, flat, symbol, px, py, w, h, l, **options):
+        flat[:] = self.memory[symbol].ravel()
+
+    def launch(self, name, *arguments, nonblock):
+        self.log.append(name)
+        assert self.log[0] == "window_open" and len(self.log) <= 2
+        if name != "window_open":
+            self.memory.update(self.after)
+            shape = next(iter(self.after.values())).shape[:2]
+            stamps = np.zeros((*shape, 6), dtype=np.uint32)
+            stamps[..., 0], stamps[..., 3] = 100, 350
+            stamps[0, 0, 0] = 90
+            self.memory["window_stamps"] = stamps
+"""
+
+
+def _device_form(task: Task, outputs: Arrays, size: dict[str, int]) -> Arrays:
+    """Outputs as 32-bit words [rows, columns, words] of the device's arrays."""
+    columns, rows = task.mesh(size)
+    form = {}
+    for name, array in outputs.items():
+        words = np.ascontiguousarray(array.astype(np.float32)).view(np.uint32)
+        if task.name == "Single-Tile-Matvec":
+            words = np.pad(words, ((0, 0), (0, 0), (0, -words.shape[2] % 4)))
+        if task.name == "ParReduce-Sum":
+            words = np.pad(words.reshape(1, 1, 1), ((0, 0), (0, columns - 1), (0, 0)))
+        form[name] = words.reshape(rows, columns, -1)
+    return form
+
+
+def _run(task: Task, folder: Path, change: Callable[[Arrays, Arrays], None], *flags: str) -> tuple[int, str, Arrays]:
+    """Run run.py after `change` has altered the right outputs, and inputs that the program would change."""
+    size = task.size("small")
+    inputs = task.inputs(visible_seed(task.name, 0), size, task.distributions[0])
+    outputs = {name: array.astype(np.float32) for name, array in task.expected(inputs, size).items()}
+    altered: Arrays = {}
+    change(outputs, altered)
+    np.savez(folder / "device.npz", **{**_device_form(task, outputs, size), **altered})  # type: ignore[arg-type]
+    np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]
+    package = folder / "cerebras" / "sdk" / "runtime"
+    package.mkdir(parents=True)
+    (package / "sdkruntimepybind.py").write_text(STAND_IN, encoding="utf-8")
+    (folder / "out").mkdir()
+    params = ", ".join(f'"{name}": "{value}"' for name, value in size.items())
+    (folder / "out" / "out.json").write_text(f'{{"params": {{{params}}}}}', encoding="utf-8")
+    runner = task.bundle_dir / task.spec.bundle.runner
+    command = [
+        sys.executable,
+        str(runner),
+        "--name",
+        "out",
+        "--inputs",
+        "inputs.npz",
+        "--outputs",
+        "result.npz",
+        *flags,
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    written: dict[str, np.ndarray[Any, Any]] = {}
+    if (folder / "result.npz").exists():
+        with np.load(folder / "result.npz", allow_pickle=False) as file:
+            written = dict(file)
+    return done.returncode, done.stderr, written
+
+
+def _keep(outputs: Arrays, altered: Arrays) -> None:
+    pass
+
+
+def _first_off(outputs: Arrays, altered: Arrays) -> None:
+    for array in outputs.values():
+        array.ravel()[0] += 1.0
+
+
+def _last_off(outputs: Arrays, altered: Arrays) -> None:
+    for array in outputs.values():
+        array.ravel()[-1] += np.float32(1e-2) * np.maximum(1, abs(array.ravel()[-1]))
+
+
+def _nan(outputs: Arrays, altered: Arrays) -> None:
+    for array in outputs.values():
+        array.ravel()[array.size // 2] = np.nan
+
+
+def _zeros(outputs: Arrays, altered: Arrays) -> None:
+    for array in outputs.values():
+        array[...] = 0
+
+
+def _never_written(outputs: Arrays, altered: Arrays) -> None:
+    for array in outputs.values():
+        array[...] = np.full(array.shape, 0xFFFFFFFF, dtype=np.uint32).view(np.float32)
+
+
+@BY_NAME
+def test_right_outputs_pass_and_are_written(task: Task, tmp_path: Path) -> None:
+    code, errors, written = _run(task, tmp_path, _keep)
+    assert (code, errors) == (0, "")
+    size = task.size("small")
+    columns, rows = task.mesh(size)
+    for output in task.spec.outputs:
+        assert written[output.name].shape == task.shape(output, size)
+        assert written[output.name].dtype == np.float32
+    assert written["stamps"].shape == (rows, columns, 6)
+    assert written["stamps"].dtype == np.uint16
+    assert written["cycles"].dtype == np.int64
+    assert int(written["cycles"]) == 260
+
+
+@BY_NAME
+@pytest.mark.parametrize("change", [_first_off, _last_off, _nan, _zeros, _never_written])
+def test_corrupted_outputs_fail(task: Task, tmp_path: Path, change: Callable[[Arrays, Arrays], None]) -> None:
+    code, errors, _ = _run(task, tmp_path, change)
+    assert code == 1
+    assert "run.py: " in errors
+    assert "Traceback" not in errors
+
+
+@BY_NAME
+def test_without_the_check_only_the_outputs_are_written(task: Task, tmp_path: Path) -> None:
+    code, errors, written = _run(task, tmp_path, _first_off, "--no-check")
+    assert (code, errors) == (0, "")
+    assert task.spec.outputs[0].name in written
+
+
+@BY_NAME
+def test_a_changed_input_fails_even_without_the_check(task: Task, tmp_path: Path) -> None:
+    outputs = {output.name for output in task.spec.outputs}
+    passed = set(task.spec.cuda.args) - {arg.value for arg in task.spec.entry.args}
+    name = next(tensor.name for tensor in task.spec.inputs if tensor.name in passed - outputs)
+    size = task.size("small")
+    columns, rows = task.mesh(size)
+    inputs = task.inputs(visible_seed(task.name, 0), size, task.distributions[0])
+
+    words = inputs[name].size // (rows * columns)
+    if task.name == "Single-Tile-Matvec":  # A is packed, and every PE has a copy
+        words = size["tile_size"] * (size["tile_size"] + -size["tile_size"] % 4) + 1
+
+    def change(_: Arrays, altered: Arrays) -> None:
+        altered[name] = np.full((rows, columns, words), 0x3F800000, dtype=np.uint32)
+
+    code, errors, _ = _run(task, tmp_path, change, "--no-check")
+    assert code == 1
+    assert f"the program changed its input {name}" in errors
+
+
+def test_inputs_of_the_wrong_form_are_refused(tmp_path: Path) -> None:
+    task = next(task for task in TASKS if task.name == "ReLU-1PE")
+    _run(task, tmp_path, _keep)
+    np.savez(tmp_path / "inputs.npz", x=np.zeros(5, np.float64))
+    runner = task.bundle_dir / task.spec.bundle.runner
+    done = subprocess.run(
+        [sys.executable, str(runner), "--name", "out", "--inputs", "inputs.npz"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "run.py: input x is float64 [5], not float32 [512]" in done.stderr
