@@ -76,7 +76,7 @@ def element(view: str, size: int, where: str) -> str:
     """Subscript expression of one memory element; `where` is evaluated once. `a` holds the address for faults."""
     if size == 1:
         return f"{view}[{where}]"
-    mask, shift = size - 1, size // 2
+    mask, shift = 0xC001 if size == 2 else 3, size // 2
     if where.isdigit():
         number = int(where)
         if number & 1 == 0 and number < MEMORY_BYTES:

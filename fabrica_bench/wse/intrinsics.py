@@ -255,12 +255,13 @@ def _rebind_queue(pe: Pe, queue: int, color: int, side: str) -> None:
 
 @_intrinsic("config_read", "intrinsic.config_access", sync=True)
 def _config_read(pe: Pe, address: int) -> int:
-    return pe.config_words.get(address, 0)
+    return pe.registers.read(address) or 0
 
 
 @_intrinsic("config_write", "intrinsic.config_access", sync=True)
 def _config_write(pe: Pe, address: int, value: int) -> None:
-    pe.config_words[address] = value & 0xFFFF
+    if not pe.registers.write(address, value & 0xFFFF):
+        pe.config_words[address] = value & 0xFFFF
 
 
 @_intrinsic("teardown_pending", "intrinsic.config_access", sync=True)

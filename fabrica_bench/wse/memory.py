@@ -36,8 +36,8 @@ class Arena:
 class PeMemory:
     """One PE's memory and its typed views.
 
-    `u8`, `i8` are indexed by address. `u16`, `i16` are pairs selected by `address & 1` (odd: None) and indexed by
-    `address >> 1`. `u32`, `i32`, `f32` are quadruples selected by `address & 3` (odd: None) and indexed by
+    `u8`, `i8` are indexed by address. `u16`, `i16` are selected by `address & 0xC001` (odd: missing; the last quarter of
+    the address space: registers, see `config_space`) and indexed by `address >> 1`. `u32`, `i32`, `f32` are quadruples selected by `address & 3` (odd: None) and indexed by
     `address >> 2`; a 32-bit element needs only 2-byte alignment, as the machine word has 16 bits.
     """
 
@@ -49,8 +49,8 @@ class PeMemory:
         late = raw[2 : MEMORY_BYTES - 2]
         self.u8: View = raw
         self.i8: View = raw.cast("b")
-        self.u16: tuple[View, None] = (raw.cast("H"), None)
-        self.i16: tuple[View, None] = (raw.cast("h"), None)
+        self.u16: dict[int, View] = dict.fromkeys((0, 0x4000, 0x8000), raw.cast("H"))
+        self.i16: dict[int, View] = dict.fromkeys((0, 0x4000, 0x8000), raw.cast("h"))
         self.u32: tuple[View, None, View, None] = (raw.cast("I"), None, late.cast("I"), None)
         self.i32: tuple[View, None, View, None] = (raw.cast("i"), None, late.cast("i"), None)
         self.f32: tuple[View, None, View, None] = (raw.cast("f"), None, late.cast("f"), None)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabrica_bench.csl import ir
 from fabrica_bench.wse import control, numeric
+from fabrica_bench.wse.config_space import CONFIG_START, ConfigSpace
 from fabrica_bench.wse.faults import Fault, PePosition, SourceLocation
 from fabrica_bench.wse.memory import MEMORY_BYTES, AccessError, PeMemory
 from fabrica_bench.wse.queues import FifoState, InputQueue
@@ -113,6 +114,9 @@ class ProcessingElement:
         self.carry = 0
         self.transform_mask = 0x30
         self.config_words = dict(image.config_words)
+        self.registers = ConfigSpace(self, self.config_words)
+        memory.u16[CONFIG_START] = self.registers
+        memory.i16[CONFIG_START] = ConfigSpace(self, self.config_words, signed=True)
         self.flushed = {"input": 0, "output": 0}
         self._flushing_outputs = 0
         self._teardown_pending = 0

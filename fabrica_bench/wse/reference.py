@@ -122,8 +122,16 @@ class ReferenceCode:
         if found is not None:
             pe.loc = found[0]
         address = found[1] if found is not None else None
+        if isinstance(error, IndexError | KeyError | TypeError) and not self._is_innermost(error.__traceback__):
+            return None
         text, values = _explain(error, address)
         return pe.fault(text, values) if text else None
+
+    def _is_innermost(self, trace: TracebackType | None) -> bool:
+        """The generated code itself raised, not something it called."""
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        return trace is not None and trace.tb_frame.f_code.co_filename == self._file
 
     def _place(self, trace: TracebackType | None) -> tuple[int, int | None] | None:
         found = None
@@ -167,7 +175,7 @@ def _explain(error: BaseException, address: int | None) -> tuple[str, dict[str, 
         case IndexError():
             values: dict[str, object] = {} if address is None else {"address": address}
             return f"access outside the PE's memory of {memory.MEMORY_BYTES} bytes", values
-        case TypeError() if "'NoneType' object" in str(error):
+        case KeyError() | TypeError():
             return "access of a 16- or 32-bit value at an odd address", {} if address is None else {"address": address}
         case StackOverflow():
             return "stack overflow: the stack ran into the program's data", {"stack_pointer": error.args[0]}

@@ -53,7 +53,7 @@ class RouteGroup(NamedTuple):
     color: int
     text: str
     regions: tuple[Region, ...]
-    count: int
+    pes: int
 
 
 class DeadEnd(NamedTuple):
@@ -127,11 +127,11 @@ def groups(program: Program, region: Region | None = None, colors: Collection[in
     found: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)
     for route in routes(program, region, colors):
         found[route.color, describe(route.config)].append((route.x, route.y))
-    made = [RouteGroup(color, text, tuple(_rectangles(places)), len(places)) for (color, text), places in found.items()]
+    made = [RouteGroup(color, text, tuple(rectangles(places)), len(places)) for (color, text), places in found.items()]
     return sorted(made, key=lambda group: (group.color, group.regions[0].top, group.regions[0].left))
 
 
-def _rectangles(places: list[tuple[int, int]]) -> list[Region]:
+def rectangles(places: list[tuple[int, int]]) -> list[Region]:
     """Rectangles that together cover exactly these PEs."""
     open_runs: dict[tuple[int, int], Region] = {}
     done: list[Region] = []
