@@ -58,6 +58,23 @@ JobsOption = Annotated[
 ]
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from fabrica_bench.version import __version__
+
+        typer.echo(f"{PROGRAM} {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Translate CUDA kernels to CSL with an agent, and score the result on an open toolchain."""
+
+
 class FilterCommand(TyperCommand):
     """A command whose `--filter` takes several words: `--filter set=core level=1`."""
 

@@ -64,6 +64,7 @@ def run_checks() -> list[Check]:
         check_agents,
         check_libclang,
         check_fts5,
+        check_confinement,
         check_sdk,
         check_appliance,
         check_nvcc,
@@ -155,6 +156,20 @@ def check_fts5() -> Check:
             connection.rollback()
     connection.close()
     return Check("sqlite fts5", State.OK, f"SQLite {sqlite3.sqlite_version}")
+
+
+def check_confinement() -> Check:
+    """Whether the kernel can keep agents and candidates away from files that they have no business with."""
+    from fabrica_bench.toolchains.landlock import describe_confinement, landlock_abi
+
+    if landlock_abi():
+        return Check("confinement", State.OK, describe_confinement(network=False))
+    return Check(
+        "confinement",
+        State.ABSENT,
+        "the kernel has no Landlock",
+        "run on Linux 5.13 or later with Landlock enabled; without it, run untrusted agents in a virtual machine only",
+    )
 
 
 def check_sdk() -> Check:

@@ -11,6 +11,7 @@ import pytest
 
 from fabrica_bench.cli.app import spread_filters
 from fabrica_bench.errors import ExitCode
+from fabrica_bench.version import __version__
 
 COMMANDS = ["list", "show", "agents", "run", "score", "report", "verify", "doctor"]
 
@@ -27,6 +28,12 @@ def test_help_lists_every_command(cli):
     outcome = cli("--help")
     for command in COMMANDS:
         assert f"\n  {command} " in outcome.out
+
+
+def test_the_version_is_the_packages(cli):
+    outcome = cli("--version")
+    assert outcome.code == ExitCode.OK
+    assert outcome.out.strip() == f"fabrica-bench {__version__}"
 
 
 def test_no_argument_shows_the_help(cli):
