@@ -43,7 +43,7 @@ def _number(call: Call, value: Const, what: str, count: int, index: int) -> int:
     if not t.is_integer(value.type):
         call.fail(f"expected a comptime-known integer, got: '{value.type.name}'", index)
     if not 0 <= value.data < count:
-        call.fail(f"{value.data} is not a {what}: legal numbers are 0 to {count - 1}", index)
+        call.fail(f"{what} {value.data} does not exist: legal numbers are 0 to {count - 1}", index)
     return int(value.data)
 
 

@@ -46,7 +46,7 @@ def get_id(call: Call) -> Value:
     if isinstance(value, Const):
         if value.data not in legal:
             call.fail(
-                f"{value.data} is not a {entry.type.name} of {arch}: legal numbers are "
+                f"{entry.type.name} {value.data} does not exist on {arch}: legal numbers are "
                 f"{legal.start} to {legal.stop - 1}",
                 0,
             )
