@@ -126,6 +126,13 @@ def _score_agent(
     )
     with progress_display() as progress:
         summary = execute_run(config, progress)
+    if not summary.rows:
+        raise FabricaError(
+            "the attempt ended without a verdict",
+            place=str(summary.run_dir),
+            remedy="its records say why; run the command again",
+            code=ExitCode.HARNESS,
+        )
     facts = {
         "agent": agent,
         "model": summary.model,
