@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError
-from fabrica_bench.tasks.catalogue import load_catalogue
+from fabrica_bench.tasks.catalogue import CatalogueEntry, load_catalogue
 from fabrica_bench.tasks.spec import SET_NAMES, TaskSpec, load_spec
 from fabrica_bench.tasks.task import SPEC_FILE, Task, slug_of
 
@@ -121,6 +121,12 @@ def list_tasks(filters: Iterable[str] | Mapping[str, str] = (), root: Path | str
     for condition in conditions:
         _require_known(condition, tasks)
     return [task for task in tasks if all(condition.matches(task.spec) for condition in conditions)]
+
+
+def unwritten_tasks(root: Path | str | None = None) -> tuple[CatalogueEntry, ...]:
+    """The catalogue's entries whose pair is not in the tasks folder yet."""
+    written = {path.parent.name for path in tasks_root(root).glob(f"*/{SPEC_FILE}")}
+    return tuple(entry for entry in load_catalogue() if slug_of(entry.name) not in written)
 
 
 def _require_known(condition: TaskFilter, tasks: list[Task]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from pathlib import Path
 
 import pytest
@@ -57,15 +58,14 @@ def test_a_wrong_filter_is_one_message(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @needs_nvcc
-def test_sources_compile_without_warnings(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--compile-only"]) == 0
+@pytest.mark.parametrize("filters", [["name=Laplacian2D-Halo"], pytest.param(["set=full"], marks=pytest.mark.slow)])
+def test_sources_compile_without_warnings(capsys: pytest.CaptureFixture[str], filters: list[str]) -> None:
+    assert main(["--compile-only", "--filter", *filters]) == 0
     assert "FAIL" not in capsys.readouterr().out
 
 
 @needs_nvcc
 def test_a_source_that_does_not_compile_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import shutil
-
     folder = tmp_path / "relu-1pe"
     shutil.copytree(load_task("ReLU-1PE").root, folder)
     kernel = folder / "cuda" / "kernel.cu"

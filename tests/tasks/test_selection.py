@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fabrica_bench.errors import ExitCode, FabricaError
-from fabrica_bench.tasks import list_tasks, load_task, slug_of, tasks_root
+from fabrica_bench.tasks import list_tasks, load_catalogue, load_task, slug_of, tasks_root, unwritten_tasks
 from fabrica_bench.tasks.selection import TASKS_VARIABLE
 
 
@@ -107,6 +107,13 @@ def test_a_folder_must_be_called_like_its_task(tmp_path: Path) -> None:
     shutil.copytree(tasks_root() / "relu-1pe", tmp_path / "other")
     with pytest.raises(FabricaError, match="belongs in a folder called relu-1pe"):
         list_tasks(root=tmp_path)
+
+
+def test_written_and_unwritten_tasks_make_up_the_catalogue() -> None:
+    missing = {entry.name for entry in unwritten_tasks()}
+    written = {task.name for task in list_tasks()}
+    assert not missing & written
+    assert missing | written >= {entry.name for entry in load_catalogue()}
 
 
 def test_slugs_are_kebab_case() -> None:
