@@ -13,13 +13,18 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-import fabrica_bench
 from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.plugins import Budget, Candidate, CompileOutcome, TaskView, VisibleRun
 from fabrica_bench.runs.link import Link, LinkFailure
 from fabrica_bench.tasks import tasks_root
 from fabrica_bench.toolchains.landlock import Confinement, describe_confinement, python_paths
-from fabrica_bench.toolchains.processes import ChildProcess, Limits, isolation_report, scrubbed_environment
+from fabrica_bench.toolchains.processes import (
+    ChildProcess,
+    Limits,
+    isolation_report,
+    python_environment,
+    scrubbed_environment,
+)
 
 AGENT_LIMITS: Final = Limits(cpu_s=3600, address_space=16 << 30, file_size=256 << 20, processes=64, open_files=256)
 
@@ -204,12 +209,7 @@ def _mapping(value: Any) -> dict[str, Any]:
 def _start(folder: Path) -> Link:
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     passed |= {name: value for name, value in os.environ.items() if name.startswith("FABRICA_AGENT_")}
-    # The agent's Python imports from where this one does.
-    roots = [
-        str(Path(fabrica_bench.__file__).resolve().parent.parent),
-        *os.environ.get("PYTHONPATH", "").split(os.pathsep),
-    ]
-    passed["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(root for root in roots if root))
+    passed |= python_environment()
     paths = python_paths(hidden=[tasks_root()])
     with Confinement(read=paths.read, listed=paths.listed, write=[folder], network=True) as confinement:
         child = ChildProcess(

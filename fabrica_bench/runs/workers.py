@@ -15,11 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-import fabrica_bench
 from fabrica_bench.errors import from_os_error
 from fabrica_bench.runs.job import JobSpec
 from fabrica_bench.runs.link import Link, LinkFailure
-from fabrica_bench.toolchains.processes import ChildProcess, Limits
+from fabrica_bench.toolchains.processes import ChildProcess, Limits, python_environment
 
 SCORING_LIMIT_S: Final = 1800.0
 """Wall-clock backstop of scoring one candidate, beyond the agent's own budget."""
@@ -52,8 +51,7 @@ class RunningJob:
         self.folder = Path(tempfile.mkdtemp(prefix="job-", dir=folder))
         self.started = time.monotonic()
         self.limit_s = (spec.budget.wall_s if spec.files is None else 0.0) + SCORING_LIMIT_S
-        root = str(Path(fabrica_bench.__file__).resolve().parent.parent)
-        environment = {**os.environ, "TMPDIR": str(self.folder), "PYTHONPATH": _with_root(root)}
+        environment = {**os.environ, **python_environment(), "TMPDIR": str(self.folder)}
         child = ChildProcess(
             [sys.executable, "-P", "-m", "fabrica_bench.runs.job"],
             workdir=self.folder,
@@ -184,8 +182,3 @@ class Workers:
         if job in self._running:
             self._running.remove(job)
             job.close()
-
-
-def _with_root(root: str) -> str:
-    inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    return os.pathsep.join(dict.fromkeys(entry for entry in [root, *inherited] if entry))

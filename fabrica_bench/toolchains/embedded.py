@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import fabrica_bench
 from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.tasks import tasks_root
 from fabrica_bench.toolchains.batch import output_files
@@ -20,6 +19,7 @@ from fabrica_bench.toolchains.processes import (
     ProcessResult,
     cut_output,
     isolation_report,
+    python_environment,
     run_process,
     scrubbed_environment,
 )
@@ -126,12 +126,11 @@ def embedded_toolchain() -> EmbeddedToolchain:
     """The embedded back end; it is always available."""
     # -P keeps the bundle's folder, which holds candidate files, off the children's import path.
     python = (sys.executable, "-P", "-m")
-    root = str(Path(fabrica_bench.__file__).resolve().parent.parent)
     return EmbeddedToolchain(
         name="embedded",
         cslc=(*python, "fabrica_bench.compat.cslc"),
         cs_python=(*python, "fabrica_bench.compat.cs_python"),
-        environment={"PYTHONPATH": root},
+        environment=python_environment(),
         description={
             "toolchain": "embedded",
             "version": __version__,

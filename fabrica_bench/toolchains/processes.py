@@ -14,6 +14,7 @@ import resource
 import secrets
 import selectors
 import signal
+import site
 import subprocess
 import sys
 import time
@@ -116,13 +117,27 @@ def scrubbed_environment(workdir: Path, extra: Mapping[str, str] | None = None) 
         "TZ": "UTC",
         "PYTHONHASHSEED": "0",
         "PYTHONUTF8": "1",
-        "PYTHONNOUSERSITE": "1",
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
     }
     environment.update(extra or {})
     return environment
+
+
+def python_environment() -> dict[str, str]:
+    """Variables with which a Python child of scrubbed environment imports from where this process does."""
+    import fabrica_bench
+
+    root = str(Path(fabrica_bench.__file__).resolve().parent.parent)
+    inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    variables = {"PYTHONPATH": os.pathsep.join(dict.fromkeys(entry for entry in [root, *inherited] if entry))}
+    if site.ENABLE_USER_SITE:
+        # The child's HOME is another, and packages may be installed for the user only.
+        variables["PYTHONUSERBASE"] = site.getuserbase()
+    else:
+        variables["PYTHONNOUSERSITE"] = "1"
+    return variables
 
 
 def adopt_orphans() -> bool:
