@@ -338,6 +338,7 @@ class _Session:
             model=message["model"],
             evaluations=message["evaluations"],
             commitments=tuple(message["commitments"]),
+            reference_share=message["reference_share"],
             seconds=job.seconds,
         )
         self._finish(job, record)

@@ -86,12 +86,15 @@ class Job:
         commitments = [case.commitment for case in cases if case.kind == "held-out"]
         verdict: Valid | Invalid | NotScored
         files: dict[str, str] = {}
+        share: float | None = None
         if isinstance(answer, NotScored):
             verdict, digest = answer, None
         else:
             self._emit("progress", stage="score", text="scoring on visible and held-out inputs")
             files, digest = answer, candidate_digest(answer)
             verdict = self.scorer.judge(files, cases)
+            if files != self.scorer.reference_files() or not self.spec.control:
+                share = round(self.scorer.reference_share(files), 4)
         self._emit(
             "verdict",
             verdict=verdict.model_dump(mode="json"),
@@ -100,6 +103,7 @@ class Job:
             model=self.model,
             evaluations=self.evaluations,
             commitments=commitments,
+            reference_share=share,
         )
 
     # ------------------------------------------------------------------------------------------- agent

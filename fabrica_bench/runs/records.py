@@ -89,6 +89,9 @@ class VerdictRecord(_Record):
         candidate: Digest over the candidate's files; None when there was no candidate.
         reference: Digest over the reference's files.
         commitments: SHA-256 commitments of the held-out seeds used.
+        reference_share: Share of a reference kernel's distinctive text that the candidate holds (0 to 1, see
+            `fabrica_bench.integrity.leakage`): a hint for people, not a verdict, because small kernels look alike.
+            None for the reference itself and where there is no candidate.
         seconds: Wall-clock time of the whole job.
     """
 
@@ -102,6 +105,7 @@ class VerdictRecord(_Record):
     model: str
     evaluations: int
     commitments: tuple[str, ...]
+    reference_share: float | None = None
     seconds: float
 
 

@@ -65,6 +65,8 @@ def test_a_good_agent_is_valid_and_everything_is_on_record(config: Config) -> No
     assert "y[i] = x[i] + x[i]" in RunStore.open(summary.run_dir).get_text(candidate.files["pe.csl"])
     (verdict,) = records(summary, VerdictRecord)
     assert verdict.commitments == RunStore.open(summary.run_dir).manifest.commitments["Double-It"]
+    assert verdict.reference_share is not None
+    assert verdict.reference_share < 0.8
     kinds = [event.kind for event in events]
     assert kinds[0] is EventKind.RUN_STARTED
     assert kinds[-1] is EventKind.RUN_FINISHED
