@@ -1,8 +1,8 @@
 """Memory-mapped router registers, for programs that read and write them through pointers or `@get_config`.
 
-Only the WSE-2 registers whose layout a published program explains are known: one word per color from word address 0x7f20
-(route of position 0, color swap, pop mode, teardown) and one from 0x7f40 (switch positions). Other words can be written
-and read back with `@set_config` and `@get_config`, without effect; through a pointer they are a fault.
+Only the WSE-2 registers whose layout a published program explains are known: one word per color from word address
+0x7f20 (route of position 0, color swap, pop mode, teardown) and one from 0x7f40 (switch positions). Other words can be
+written and read back with `@set_config` and `@get_config`, without effect; through a pointer they are a fault.
 
 Register accesses through pointers are not synchronised with the router's clock: what they do to a color that carries
 traffic at that moment is undefined, as on the hardware, where a color is reconfigured in teardown.

@@ -36,9 +36,10 @@ class Arena:
 class PeMemory:
     """One PE's memory and its typed views.
 
-    `u8`, `i8` are indexed by address. `u16`, `i16` are selected by `address & 0xC001` (odd: missing; the last quarter of
-    the address space: registers, see `config_space`) and indexed by `address >> 1`. `u32`, `i32`, `f32` are quadruples selected by `address & 3` (odd: None) and indexed by
-    `address >> 2`; a 32-bit element needs only 2-byte alignment, as the machine word has 16 bits.
+    `u8`, `i8` are indexed by address. `u16`, `i16` are selected by `address & 0xC001` (odd: missing; the last quarter
+    of the address space: registers, see `config_space`) and indexed by `address >> 1`. `u32`, `i32`, `f32` are selected
+    by `address & 3` (odd: None) and indexed by `address >> 2`; a 32-bit element needs only 2-byte alignment, as the
+    machine word has 16 bits.
     """
 
     __slots__ = ("array", "f32", "i8", "i16", "i32", "u8", "u16", "u32")
