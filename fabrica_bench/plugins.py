@@ -21,7 +21,7 @@ import functools
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final, Literal, Protocol, runtime_checkable
+from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
 
 import pluggy
 from pydantic import BaseModel, ConfigDict, Field
@@ -36,12 +36,14 @@ __all__ = [
     "Budget",
     "Candidate",
     "CompileOutcome",
+    "Discovery",
     "TaskView",
     "VisibleRun",
     "discover_agents",
     "find_agent",
     "hookimpl",
     "hookspec",
+    "load_plugins",
 ]
 
 ENTRY_POINT_GROUP: Final = "fabrica_bench"
@@ -203,41 +205,65 @@ BUILT_IN_PLUGINS: Final = ("baseline_agents", "fabrica_agent")
 """Plug-in packages that ship with the distribution; their entry points are declared in its metadata too."""
 
 
-def discover_agents(sources: Iterable[EntryPoint] | None = None) -> dict[str, Agent]:
-    """Load every plug-in of the entry-point group and collect its agents by name.
+class Discovery(NamedTuple):
+    """What the installed plug-ins provide: agents by name, sorted, and one error per plug-in that is broken."""
+
+    agents: dict[str, Agent]
+    errors: list[FabricaError]
+
+
+def load_plugins(sources: Iterable[EntryPoint] | None = None) -> Discovery:
+    """Load every plug-in of the entry-point group. A broken one takes nothing from the others.
 
     Args:
         sources: Entry points to load instead of the installed ones.
-
-    Raises:
-        FabricaError: A plug-in can't be imported, its hook fails or returns something else than agents, or two agents
-            have the same name. The message names the plug-in and the hook.
     """
     manager = pluggy.PluginManager(ENTRY_POINT_GROUP)
     manager.add_hookspecs(AgentHooks)
     owners: dict[str, str] = {}
     agents: dict[str, Agent] = {}
+    errors: list[FabricaError] = []
     for plugin_name, load in _sources(sources):
-        for agent in _agents_of(manager, plugin_name, load):
-            name = agent.name
-            if name in agents:
-                raise _plugin_error(
-                    plugin_name, f"agent {name!r} is already provided by plug-in {owners[name]!r}", "rename one of them"
-                )
-            agents[name], owners[name] = agent, plugin_name
-    return dict(sorted(agents.items()))
+        try:
+            found = _agents_of(manager, plugin_name, load)
+        except FabricaError as error:
+            errors.append(error)
+            continue
+        for agent in found:
+            if agent.name in agents:
+                text = f"agent {agent.name!r} is already provided by plug-in {owners[agent.name]!r}"
+                errors.append(_plugin_error(plugin_name, text, "rename one of them"))
+                continue
+            agents[agent.name], owners[agent.name] = agent, plugin_name
+    return Discovery(dict(sorted(agents.items())), errors)
+
+
+def discover_agents(sources: Iterable[EntryPoint] | None = None) -> dict[str, Agent]:
+    """All agents by name.
+
+    Raises:
+        FabricaError: A plug-in can't be imported, its hook fails or returns something else than agents, or two agents
+            have the same name. The message names the plug-in and the hook.
+    """
+    agents, errors = load_plugins(sources)
+    if errors:
+        raise errors[0]
+    return agents
 
 
 def find_agent(name: str, sources: Iterable[EntryPoint] | None = None) -> Agent:
-    """The installed agent called `name`.
+    """The installed agent called `name`; a broken plug-in that doesn't provide it is no obstacle.
 
     Raises:
+        FabricaError: No agent has this name, but a plug-in is broken and may have been meant.
         UnknownNameError: No plug-in provides it; near matches are named.
     """
-    agents = discover_agents(sources)
-    if name not in agents:
-        raise UnknownNameError("agent", name, agents, listing="fabrica-bench agents")
-    return agents[name]
+    agents, errors = load_plugins(sources)
+    if name in agents:
+        return agents[name]
+    if errors:
+        raise errors[0]
+    raise UnknownNameError("agent", name, agents, listing="fabrica-bench agents")
 
 
 def _sources(given: Iterable[EntryPoint] | None) -> list[tuple[str, Callable[[], object]]]:

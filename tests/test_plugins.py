@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from fabrica_bench.errors import FabricaError, UnknownNameError
-from fabrica_bench.plugins import AgentGaveUp, Budget, Candidate, discover_agents, find_agent, hookimpl
+from fabrica_bench.plugins import AgentGaveUp, Budget, Candidate, discover_agents, find_agent, hookimpl, load_plugins
 
 
 class Echo:
@@ -71,6 +71,16 @@ def test_two_agents_of_one_name_are_refused_naming_both_plugins(plugin):
 def test_a_plugin_that_cannot_be_imported_is_named():
     with pytest.raises(FabricaError, match=r"plug-in 'gone'.*ModuleNotFoundError"):
         discover_agents([EntryPoint("gone", "no_such_module_anywhere", "fabrica_bench")])
+
+
+def test_a_broken_plugin_takes_nothing_from_the_others(plugin):
+    points = [EntryPoint("gone", "no_such_module_anywhere", "fabrica_bench"), plugin("well", [Echo("a")])]
+    assert find_agent("a", points).name == "a"
+    agents, errors = load_plugins(points)
+    assert list(agents) == ["a"]
+    assert len(errors) == 1
+    with pytest.raises(FabricaError, match="plug-in 'gone'"):
+        find_agent("b", points)
 
 
 def test_a_hook_that_raises_is_named_with_its_plugin(plugin):

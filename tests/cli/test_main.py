@@ -68,16 +68,14 @@ def test_a_number_that_is_none_is_a_usage_error(cli):
 
 
 def test_ctrl_c_ends_with_130_and_says_that_work_is_kept(cli, monkeypatch):
-    monkeypatch.setattr("fabrica_bench.plugins.discover_agents", _raiser(KeyboardInterrupt()))
+    monkeypatch.setattr("fabrica_bench.plugins.load_plugins", _raiser(KeyboardInterrupt()))
     outcome = cli("agents")
     assert outcome.code == ExitCode.INTERRUPTED
     assert "kept" in outcome.err
 
 
 def test_a_full_disk_is_named_as_one(cli, monkeypatch):
-    monkeypatch.setattr(
-        "fabrica_bench.plugins.discover_agents", _raiser(OSError(errno.ENOSPC, "No space", "/some/file"))
-    )
+    monkeypatch.setattr("fabrica_bench.plugins.load_plugins", _raiser(OSError(errno.ENOSPC, "No space", "/some/file")))
     outcome = cli("agents")
     assert outcome.code == ExitCode.ENVIRONMENT
     assert "no space left" in outcome.err
@@ -86,7 +84,7 @@ def test_a_full_disk_is_named_as_one(cli, monkeypatch):
 
 def test_a_bug_is_reported_with_a_file_that_has_the_traceback(cli, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("fabrica_bench.plugins.discover_agents", _raiser(ZeroDivisionError("what")))
+    monkeypatch.setattr("fabrica_bench.plugins.load_plugins", _raiser(ZeroDivisionError("what")))
     outcome = cli("agents")
     assert outcome.code == ExitCode.HARNESS
     assert "internal error: ZeroDivisionError: what" in outcome.err

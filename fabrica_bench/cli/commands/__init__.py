@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from fabrica_bench.cli.commands import catalogue, doctor, report, run, score, verify
+from fabrica_bench.cli.commands import catalogue, csl, csl_run, csl_show, doctor, report, run, score, verify
 
-REGISTERED: Final = (catalogue, run, score, report, verify, doctor)
+REGISTERED: Final = (catalogue, run, score, report, verify, doctor, csl, csl_run, csl_show)

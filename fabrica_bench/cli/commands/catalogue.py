@@ -79,16 +79,19 @@ def show(
 @app.command(epilog=examples("fabrica-bench agents", "fabrica-bench agents --json"))
 def agents(json: JsonOption = False) -> None:
     """List the installed agents and the model that each would use now."""
-    from fabrica_bench.plugins import discover_agents
+    from fabrica_bench.plugins import load_plugins
 
-    found = discover_agents()
+    found, errors = load_plugins()
     if json:
         console.write_json(
             [{"name": agent.name, "model": agent.model, "control": agent.control} for agent in found.values()]
         )
-        return
-    rows = [[agent.name, agent.model, "control" if agent.control else "agent"] for agent in found.values()]
-    console.write_table([Column("agent"), Column("model"), Column("kind")], rows)
+    else:
+        rows = [[agent.name, agent.model, "control" if agent.control else "agent"] for agent in found.values()]
+        console.write_table([Column("agent"), Column("model"), Column("kind")], rows)
+    if errors:
+        # The healthy plug-ins were listed; the first broken one is the answer of the command.
+        raise errors[0]
 
 
 def _summary(task: Task) -> dict[str, Any]:
