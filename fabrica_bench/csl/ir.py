@@ -6,7 +6,7 @@ assigned more than once). Registers hold scalars only: integers, floats and DSD 
 PE memory (globals and frame slots) and are reached by byte address.
 
 Representation of scalars
-    integers   Python int already reduced to the range of their type (wrapping is the producer's `Bin`, not the reader's)
+    integers   Python int already reduced to the range of its type (wrapping is the producer's `Bin`, not the reader's)
     bool       0 or 1, type `BOOL`
     floats     Python float exactly representable in their format
     pointers, colors, task ids, queues, directions   `U16`
@@ -72,8 +72,8 @@ class Sym(NamedTuple):
 class Dsd(NamedTuple):
     """A data structure descriptor value.
 
-    Memory kinds: `base` is the byte address of the first element, `extents` outermost first, `strides` innermost first in
-    elements of the operation that uses the DSD (a DSD has no element type of its own: programs make one over a dummy
+    Memory kinds: `base` is the byte address of the first element, `extents` outermost first, `strides` innermost first
+    in elements of the operation that uses the DSD (a DSD has no element type of its own: programs make one over a dummy
     array and later give it the address of an array of another type), each the address step applied when that dimension
     advances (inner dimensions already reset).
     `mem1d` has one extent and one stride. `circbuf` also has `wraparound` (elements).
@@ -104,7 +104,7 @@ class DsrRef(NamedTuple):
     """An explicit DSR: register file and number."""
 
     file: DsrFile
-    index: int
+    index: int  # type: ignore[assignment] # shadows tuple.index, which nobody needs here
 
 
 # ------------------------------------------------------------------------------------------------ operands
@@ -113,7 +113,7 @@ class DsrRef(NamedTuple):
 class Reg(NamedTuple):
     """Virtual register of the enclosing function; its type is `Function.registers[index]`."""
 
-    index: int
+    index: int  # type: ignore[assignment] # shadows tuple.index, which nobody needs here
 
 
 class Imm(NamedTuple):
@@ -123,7 +123,7 @@ class Imm(NamedTuple):
 
 
 class FnAddr(NamedTuple):
-    """Run-time value of a function pointer: the linker turns it into the function's index in `Image.functions`, plus 1."""
+    """Run-time value of a function pointer: the linker makes it the function's index in `Image.functions`, plus 1."""
 
     name: str
 
@@ -350,15 +350,15 @@ class DsdConfig(NamedTuple):
     is_async: bool = False
     on_done: Wake | None = None
     on_control: Wake | None = None
-    index: Operand | None = None
+    index: Operand | None = None  # type: ignore[assignment] # shadows tuple.index, which nobody needs here
     ut_id: int | None = None
     priority: Literal["", "low", "medium", "high"] = ""
 
 
 @dataclass(slots=True)
 class DsdOp(Instr):
-    """A DSD operation. `op` is the builtin's name without `@`. `result` gets BOOL: false if a synchronous FIFO operation
-    ended early."""
+    """A DSD operation. `op` is the builtin's name without `@`. `result` gets BOOL: false if a synchronous FIFO
+    operation ended early."""
 
     result: Reg | None
     op: str
@@ -374,7 +374,7 @@ class MapOp(Instr):
     fn: str
     inputs: tuple[DsdArg, ...]
     output: DsdArg | None
-    config: DsdConfig = DsdConfig()
+    config: DsdConfig = DsdConfig()  # noqa: RUF009 - a NamedTuple is immutable, so sharing it is safe
 
 
 @dataclass(slots=True)
@@ -452,8 +452,8 @@ INTRINSICS: dict[str, str] = {
 
 @dataclass(slots=True)
 class Function:
-    """`registers[i]` is the type of `Reg(i)`; parameters are registers 0..len(param_count)-1. `frame_size` bytes are reserved
-    on the stack per activation. Execution starts at block 0."""
+    """`registers[i]` is the type of `Reg(i)`; parameters are the first `param_count` registers. `frame_size` bytes are
+    reserved on the stack per activation. Execution starts at block 0."""
 
     name: str
     kind: Literal["fn", "task"]
@@ -496,7 +496,7 @@ class QueueInit(NamedTuple):
 
 
 class Fifo(NamedTuple):
-    """A FIFO DSD. `activate_*` are local task ids or -1; actions are the names of section `full_action`/`empty_action`."""
+    """A FIFO DSD. `activate_*` are local task ids or -1; actions are the names of `full_action` and `empty_action`."""
 
     name: str
     address: int
@@ -551,7 +551,7 @@ DIRECTION_CODES = {"RAMP": 0, "NORTH": 1, "SOUTH": 2, "EAST": 3, "WEST": 4}
 
 
 class ExportedSymbol(NamedTuple):
-    """What `@export_symbol` made visible. For variables `target` is a global's name, for functions a function's name."""
+    """What `@export_symbol` made visible. `target` is the name of a global for variables, of a function for those."""
 
     name: str
     kind: Literal["var", "fn"]

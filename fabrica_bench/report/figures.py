@@ -36,7 +36,7 @@ GLOSSARY: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "not scored",
-        "there was nothing to judge: the agent offered no candidate, or harness or machine failed; the blame says which",
+        "there was nothing to judge: the agent offered no candidate, or harness or machine failed: see the blame",
     ),
 )
 
