@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 
 
 def explain(
-    elements: Iterable[ProcessingElement], cycle: int, host_wait: str, never_unblocked: list[PePosition]
+    elements: Iterable[ProcessingElement],
+    cycle: int,
+    host_wait: str,
+    never_unblocked: list[PePosition],
+    undelivered: list[StuckWavelets],
 ) -> DeadlockReport:
     """Report for the state in which every component sleeps."""
     stuck: list[StuckPe] = []
-    wavelets: list[StuckWavelets] = []
+    wavelets = list(undelivered)
     for pe in elements:
         waits = [*_thread_waits(pe), *_task_waits(pe)]
         if waits:

@@ -33,7 +33,7 @@ from fabrica_bench.wse.commands import (
 from fabrica_bench.wse.costs import load_costs
 from fabrica_bench.wse.deadlock import explain
 from fabrica_bench.wse.fabric import Fabric
-from fabrica_bench.wse.faults import Deadlock, DeadlockReport, Fault, SourceLocation
+from fabrica_bench.wse.faults import Deadlock, DeadlockReport, Fault, SourceLocation, StuckWavelets
 from fabrica_bench.wse.memory import AccessError, Arena, PeMemory
 from fabrica_bench.wse.pe import ProcessingElement
 from fabrica_bench.wse.reference import ReferenceExecutor
@@ -179,7 +179,12 @@ class Machine:
         current = self._running or list(self._pending)
         command = current[0].command if current else None
         unready = [pe.position for pe in self.elements if not pe.stream_ready]
-        return explain(self.elements, self.fabric.now, _describe(command), unready)
+        waiting = [
+            StuckWavelets(feeder.pe.position, color, len(feeder.words), "the host's stream", "nobody takes them")
+            for (_, _, color), feeder in self._feeders.items()
+            if feeder.words
+        ]
+        return explain(self.elements, self.fabric.now, _describe(command), unready, waiting)
 
     # ------------------------------------------------------------------------------------------ progress of commands
 

@@ -128,7 +128,10 @@ class ProcessingElement:
         image = self.image
         for variable in image.globals.values():
             if variable.init:
-                self.memory.write(variable.address, variable.init)
+                try:
+                    self.memory.write(variable.address, variable.init)
+                except AccessError as error:
+                    raise self.fault(f"variable {variable.name!r} does not fit: {error}", {}) from error
         for queue in image.queues:
             if queue.direction == "input":
                 self._add_input(queue.queue, queue.color)

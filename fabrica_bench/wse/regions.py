@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from fabrica_bench.csl import ir
 
-_MAX_NESTING = 24  # Python allows 100 levels of indentation
+_MAX_NESTING = 24  # branches inside branches; Python allows 100 levels of indentation
+_MAX_CHAIN = 80  # blocks in line; the translator recurses along them
 
 
 @dataclass(frozen=True)
@@ -80,18 +81,18 @@ def _layout(blocks: list[list[ir.Instr]]) -> list[int]:
 
 def _limit_nesting(blocks: list[list[ir.Instr]], entries: set[int]) -> None:
     """Turn blocks that would be nested too deeply into entries."""
-    pending = [(entry, 0) for entry in sorted(entries | {0})]
+    pending = [(entry, 0, 0) for entry in sorted(entries | {0})]
     seen = set()
     while pending:
-        block, level = pending.pop()
+        block, level, length = pending.pop()
         if block in seen:
             continue
         seen.add(block)
         for target in successors(blocks[block]):
             if target in entries:
                 continue
-            if level >= _MAX_NESTING:
+            if level >= _MAX_NESTING or length >= _MAX_CHAIN:
                 entries.add(target)
-                pending.append((target, 0))
+                pending.append((target, 0, 0))
             else:
-                pending.append((target, level + (len(successors(blocks[block])) > 1)))
+                pending.append((target, level + (len(successors(blocks[block])) > 1), length + 1))

@@ -20,6 +20,8 @@ from fabrica_bench.wse.mapping import MapSite
 from fabrica_bench.wse.memory import CALL_FRAME_BYTES
 from fabrica_bench.wse.regions import Regions, find_regions
 
+_SETTERS = {name: f"set_{name}" for name in ("length", "stride", "base", "advance")}
+
 
 class UnsupportedIr(Exception):
     """The IR holds something this executor does not know. Carries the reason."""
@@ -308,7 +310,7 @@ class FunctionTranslator:
             pending = self._pending.pop(operand.index, None)
             if pending is not None:
                 return _condition(pending.text) if as_condition else pending.text
-            return f"r{operand.index}"
+            return f"r{operand.index:d}"
         if isinstance(operand, ir.FnAddr):
             if operand.name not in self.unit.index:
                 raise UnsupportedIr(f"pointer to unknown function {operand.name!r}")
@@ -398,7 +400,7 @@ class FunctionTranslator:
                 self._define(dst, f"make_dsd({name},{','.join(texts)})" if texts else f"{name}[0]", instr, used)
             case ir.SetDsd(dst=dst, src=src, field=field, value=value):
                 (source, text), used = self._take(src, value)
-                self._define(dst, f"set_{field}({source},{text})", instr, used)
+                self._define(dst, f"{_SETTERS[field]}({source},{text})", instr, used)
             case ir.DsdOp():
                 site = DsdSite(self.unit.image, self.unit.half, self.costs, instr)
                 self._blocking(self.unit.constant(site), site.dynamic_operands(), instr.result, generator=False)

@@ -126,7 +126,7 @@ bits_of = {"u16": 0xFFFF, "i16": 0xFFFF, "u32": 0xFFFFFFFF, "h": 0xFFFF, "s": 0x
 
 
 @pytest.mark.parametrize("name", sorted(set(elementwise.OPS) - {"addc16"}))
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_bulk_and_element_forms_give_the_same_bits(name: str, data: st.DataObject) -> None:
     op = elementwise.OPS[name]

@@ -355,3 +355,28 @@ def test_running_ahead_of_the_clock_changes_nothing(monkeypatch: pytest.MonkeyPa
         return machine.cycle, machine.launch_windows, [p.memory.read(0, 256) for p in machine.elements]
 
     assert outcome(0) == outcome(1 << 16) == outcome(7)
+
+
+def test_long_chains_and_deep_nests_of_blocks_are_translated() -> None:
+    f = Fn("main")
+    x = f.reg(I32)
+    f.move(x, 0)
+    for _ in range(300):  # a chain of jumps
+        following = f.block()
+        f.bin("add", I32, x, 1, dst=x)
+        f.jump(following)
+        f.at(following)
+    exits = []
+    for _ in range(150):  # branches inside branches
+        inside, out = f.block(), f.block()
+        f.branch(f.cmp("gt", I32, x, 0), inside, out)
+        exits.append(out)
+        f.at(inside)
+        f.bin("add", I32, x, 1, dst=x)
+    end = f.block()
+    f.jump(end)
+    for out in exits:
+        f.at(out)
+        f.jump(end)
+    f.at(end)
+    assert stored(f, I32, x) == 450

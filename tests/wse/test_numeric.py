@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fabrica_bench.csl import floats
@@ -32,6 +32,7 @@ def nearest(exact: Fraction, bits: int, decode: object) -> bool:
     return True
 
 
+@settings(deadline=None)
 @given(f32_bits, f32_bits, f32_bits)
 @example(0x3F800001, 0x3F800001, 0x33800000)
 def test_fused_multiply_add_rounds_once(a: int, b: int, c: int) -> None:
@@ -45,6 +46,7 @@ def test_fused_multiply_add_rounds_once(a: int, b: int, c: int) -> None:
     assert nearest(exact, bits, numeric.bits_to_f32)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(f32_bits, f32_bits, f32_bits), min_size=1, max_size=30))
 def test_array_and_scalar_fused_multiply_add_agree(triples: list[tuple[int, int, int]]) -> None:
     values = np.array(triples, dtype=np.uint32).view(np.float32).astype(np.float64)
@@ -63,6 +65,7 @@ def test_every_half_pattern_survives_decoding_and_encoding(fmt: str) -> None:
 
 
 @pytest.mark.parametrize("fmt", ["f16", "bf16", "cb16"])
+@settings(deadline=None)
 @given(value=st.floats(allow_nan=True, width=64))
 def test_half_encoders_agree(fmt: str, value: float) -> None:
     bits = numeric.half_encoder(fmt)(value)
@@ -71,12 +74,14 @@ def test_half_encoders_agree(fmt: str, value: float) -> None:
         assert bits == floats.encode(fmt, value)
 
 
+@settings(deadline=None)
 @given(st.floats(width=64, allow_nan=False))
 def test_round_f32_matches_numpy(value: float) -> None:
     with np.errstate(all="ignore"):
         assert numeric.round_f32(value) == float(np.float32(value))
 
 
+@settings(deadline=None)
 @given(st.integers(-(1 << 63), (1 << 64) - 1))
 def test_64_bit_integers_round_once_to_f32(value: int) -> None:
     bits = numeric.f32_to_bits(numeric.int_to_odd(value))
@@ -98,6 +103,7 @@ def test_float_to_int_truncates_and_saturates() -> None:
     assert numeric.float_to_int(-1.0, U16) == 0
 
 
+@settings(deadline=None)
 @given(st.integers(), st.sampled_from([I16, U16, I32]))
 def test_wrap_keeps_the_low_bits(value: int, type_: object) -> None:
     wrapped = numeric.wrap(value, type_)  # type: ignore[arg-type]
@@ -106,6 +112,7 @@ def test_wrap_keeps_the_low_bits(value: int, type_: object) -> None:
     assert low <= wrapped <= high
 
 
+@settings(deadline=None)
 @given(half_bits)
 def test_nan_is_stored_without_payload(payload: int) -> None:
     assert numeric.f32_to_bits(numeric.bits_to_f32(0x7F800001 | payload << 1)) == numeric.NAN_F32
