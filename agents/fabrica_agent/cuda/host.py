@@ -10,7 +10,7 @@ from fabrica_agent.cuda.source import Cursor
 from fabrica_agent.cuda.statements import Counted, ForParts, Statements
 from fabrica_agent.cuda.values import Fixed, Opaque, Pointer, PointerVar, RawMemory, Value
 from fabrica_agent.lowering import fold
-from fabrica_agent.lowering.ir import Expr, For, Load, Op, Stmt, Store, Ty, UnsupportedError, Var, substitute
+from fabrica_agent.lowering.ir import Expr, For, Load, Op, Parallel, Stmt, Store, Ty, UnsupportedError, Var, substitute
 
 _IGNORED = frozenset({
     "cudaFree", "cudaFreeHost", "cudaFreeAsync", "cudaDeviceSynchronize", "cudaThreadSynchronize",
@@ -87,7 +87,7 @@ class HostCalls(Statements):
         var = self.loop_variable("c", Ty.I32)
         loaded = Load(source.buffer, fold.binary(Op.ADD, source.offset, var, Ty.I32), self.buffers[source.buffer].ty)
         store = Store(target.buffer, fold.binary(Op.ADD, target.offset, var, Ty.I32), loaded)
-        self.out.append(For(var.name, Ty.I32, fold.i32(0), count, 1, (store,), parallel=True))
+        self.out.append(For(var.name, Ty.I32, fold.i32(0), count, 1, (store,), parallel=Parallel.THREAD))
         return _SUCCESS
 
     def _fill_memory(self, to: Value, byte: Expr, size: Expr, cursor: Cursor) -> Value:
@@ -99,7 +99,7 @@ class HostCalls(Statements):
         element = fold.const(0 if known == 0 else -1, ty)
         var = self.loop_variable("c", Ty.I32)
         store = Store(target.buffer, fold.binary(Op.ADD, target.offset, var, Ty.I32), element)
-        self.out.append(For(var.name, Ty.I32, fold.i32(0), count, 1, (store,), parallel=True))
+        self.out.append(For(var.name, Ty.I32, fold.i32(0), count, 1, (store,), parallel=Parallel.THREAD))
         return _SUCCESS
 
     def _swap(self, arguments: Sequence[Cursor], cursor: Cursor) -> Value:

@@ -268,16 +268,18 @@ def _shuffle(t: Translator, cursor: Cursor, args: Sequence[Value]) -> Value:
     return t.save(LaneRead(_publish(t, value).name, origin, value.ty), "lane_value")
 
 
-def _publish(t: Translator, value: Expr) -> Var:
+def _publish(t: Translator, value: Expr, scope: str = "warp") -> Var:
     """Write a per-thread value and meet, so that every thread's copy can be read."""
     var = t.fresh("lane", value.ty)
-    t.out += [Assign(var.name, value), Barrier("warp")]
+    t.out += [Assign(var.name, value), Barrier(scope)]
     return var
 
 
-def _fold_lanes(t: Translator, value: Expr, first: Expr, count: int, op: Op, unit: Expr, shift: bool = False) -> Var:
+def _fold_lanes(
+    t: Translator, value: Expr, first: Expr, count: int, op: Op, unit: Expr, *, shift: bool = False, scope: str = "warp"
+) -> Var:
     """Combine the published copies of `count` threads from `first` on; with `shift`, lane k contributes bit k."""
-    var = _publish(t, value)
+    var = _publish(t, value, scope)
     result = t.fresh("combined", unit.ty)
     lane = t.loop_variable("lane", Ty.I32)
     read: Expr = LaneRead(var.name, fold.binary(Op.ADD, first, lane, Ty.I32), value.ty)
@@ -331,7 +333,7 @@ def _warp_reduce(t: Translator, cursor: Cursor, args: Sequence[Value]) -> Value:
 def _block_vote(t: Translator, cursor: Cursor, args: Sequence[Value]) -> Value:
     test = _truth(t, cursor, args[0])
     op, unit = {"count": (Op.ADD, 0), "and": (Op.AND, 1), "or": (Op.OR, 0)}[cursor.spelling.split("_")[3]]
-    return _fold_lanes(t, test, fold.i32(0), t.block_size(), op, fold.i32(unit))
+    return _fold_lanes(t, test, fold.i32(0), t.block_size(), op, fold.i32(unit), scope="block")
 
 
 # ----------------------------------------------------------------------------------------------------------- atomics

@@ -119,6 +119,10 @@ class Translator(HostCalls):
         whole = eliminate_returns((*self.out, *statements), lambda base, ty: self.fresh(base, ty).name)
         return Program(whole, self.buffers, self.types, tuple(runtime), self.notes)
 
+    def export(self, name: str, ty: Ty, length: int) -> None:
+        """Add an exported buffer that no parameter names, for the launcher's return value."""
+        self.buffers[name] = Buffer(name, ty, fold.i32(length), Space.GLOBAL, exported=True)
+
     def _argument(self, parameter: Cursor, arguments: Mapping[str, Argument], runtime: list[Var]) -> Binding:
         t = ctype(parameter.type)
         given = arguments.get(parameter.spelling)

@@ -8,17 +8,18 @@ floats rounded after each operation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, MutableMapping
+from collections.abc import Callable, Generator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fabrica_agent.lowering.fold import Number, compute, convert, int_value
 from fabrica_agent.lowering.ir import (
-    BLOCK, COMPARISONS, THREAD, Assign, Atomic, Barrier, Bin, Bitcast, Body, Break, Call, Cast, Const, Continue, Expr,
-    For, If, LaneRead, Launch, Load, Note, Op, Param, Program, Return, Select, Stmt, Store, Ty, Un, UnsupportedError, Var,
-    While,
+    BLOCK, COMPARISONS, THREAD, Access, Assign, Atomic, Barrier, Bin, Bitcast, Body, Break, Call, Cast, Const, Continue, Expr,
+    For, If, LaneRead, Launch, Load, Note, Op, Param, Program, Reduce, Return, Select, Stmt, Store, Ty, Un, UnsupportedError, Var,
+    VecOp, Vector, While,
 )  # fmt: skip
 
 Array = npt.NDArray[np.generic]
@@ -135,6 +136,10 @@ class Interpreter:
                 yield scope
             case Launch():
                 self._launch(s, t)
+            case Vector():
+                self._vector(s, t)
+            case Reduce():
+                self._reduce(s, t)
             case Note():
                 pass
             case Return():
@@ -164,6 +169,31 @@ class Interpreter:
             except _BreakLoop:
                 break
             yield from self._body(s.step, t)
+
+    def _places(self, x: Access, t: Thread) -> list[int]:
+        start, count = int(self.evaluate(x.start, t)), int(self.evaluate(x.count, t))
+        if count <= 0:
+            raise InterpreterError("a bulk operation without elements has no meaning on the target")
+        return [start + k * x.stride for k in range(count)]
+
+    def _vector(self, s: Vector, t: Thread) -> None:
+        targets = self._places(s.dest, t)
+        operands = [self._places(x, t) if isinstance(x, Access) else self.evaluate(x, t) for x in s.sources]
+        for k, target in enumerate(targets):
+            values = [
+                self._load(x.buffer, places[k]) if isinstance(x, Access) and isinstance(places, list) else places
+                for x, places in zip(s.sources, operands, strict=True)
+            ]
+            self._store(s.dest.buffer, target, vector_element(s.op, values, s.ty))
+
+    def _reduce(self, s: Reduce, t: Thread) -> None:
+        for place in self._places(s.source, t):
+            value = self._load(s.source.buffer, place)
+            if s.index is None:
+                t.variables[s.target] = vector_element(s.op, [t.variables.get(s.target, 0), value], s.ty)
+            else:
+                index = int(self.evaluate(s.index, t))
+                self._store(s.target, index, vector_element(s.op, [self._load(s.target, index), value], s.ty))
 
     def _store(self, buffer: str, index: int, value: Number) -> None:
         memory = self.memory[buffer]
@@ -261,6 +291,24 @@ class Interpreter:
         if value is None:
             raise InterpreterError("integer division by zero")
         return value
+
+
+def vector_element(op: VecOp, values: Sequence[Any], ty: Ty) -> Number:
+    """One element of a bulk operation."""
+    match op:
+        case VecOp.MOVE:
+            return convert(values[0], ty)
+        case VecOp.NEG:
+            return convert(-values[0], ty)
+        case VecOp.ABS:
+            return convert(abs(values[0]), ty)
+        case VecOp.FMA:
+            return convert(float(values[0]) + float(values[1]) * float(values[2]), ty)
+        case _:
+            operator = {VecOp.ADD: Op.ADD, VecOp.SUB: Op.SUB, VecOp.MUL: Op.MUL, VecOp.MAX: Op.MAX}[op]
+            result = compute(operator, values[0], values[1], ty)
+            assert result is not None
+            return result
 
 
 def apply_function(fn: str, args: list[Number], ty: Ty) -> Number:

@@ -293,13 +293,22 @@ class If:
     other: Body = ()
 
 
+@unique
+class Parallel(StrEnum):
+    """Why the iterations of a loop may run in any order: they are threads of one barrier interval, or blocks.
+
+    Iterations communicate through atomics only. Each iteration of a THREAD loop has LOCAL buffers of its own, each of a
+    BLOCK loop SHARED ones too. NO is false in a condition.
+    """
+
+    NO = ""
+    THREAD = "thread"
+    BLOCK = "block"
+
+
 @dataclass(frozen=True, slots=True)
 class For:
-    """`var` runs from `start` in steps of the constant `step` while it is below (above, for negative steps) `stop`.
-
-    `parallel` says that iterations may run in any order, by the rules of CUDA (threads of one barrier interval, or
-    blocks); atomics are the only communication between them.
-    """
+    """`var` runs from `start` in steps of the constant `step` while it is below (above, for negative steps) `stop`."""
 
     var: str
     ty: Ty
@@ -307,7 +316,7 @@ class For:
     stop: Expr
     step: int
     body: Body
-    parallel: bool = False
+    parallel: Parallel = Parallel.NO
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +368,55 @@ class Note:
     text: str
 
 
-Stmt = Assign | Store | Atomic | If | For | While | Break | Continue | Return | Barrier | Launch | Note
+@dataclass(frozen=True, slots=True)
+class Access:
+    """`count` elements of a buffer from `start` on, `stride` elements apart: a one-dimensional DSD operand."""
+
+    buffer: str
+    start: Expr
+    stride: int
+    count: Expr
+
+
+@unique
+class VecOp(StrEnum):
+    """Bulk operations of the target: one DSD builtin each."""
+
+    MOVE = "move"
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    MAX = "max"
+    NEG = "neg"
+    ABS = "abs"
+    FMA = "fma"
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """`dest[k] = op(sources[k])` for all k in ascending order; sources are accesses or scalars.
+
+    FMA is `sources[0][k] + sources[1][k] * sources[2]` with a scalar last source, rounded once.
+    """
+
+    op: VecOp
+    dest: Access
+    sources: tuple[Access | Expr, ...]
+    ty: Ty
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """`acc = acc op source[k]` for all k in ascending order; `acc` is a variable, or element `index` of a buffer."""
+
+    op: VecOp
+    target: str
+    index: Expr | None
+    source: Access
+    ty: Ty
+
+
+Stmt = Assign | Store | Atomic | If | For | While | Break | Continue | Return | Barrier | Launch | Note | Vector | Reduce
 Body = tuple[Stmt, ...]
 
 THREAD = tuple(f"threadIdx.{d}" for d in "xyz")
@@ -389,7 +446,17 @@ class Buffer:
 
 @dataclass(slots=True)
 class Program:
-    """A translated CUDA program: host statements with launches, or, once serialised, plain statements."""
+    """A translated CUDA program: host statements with launches, or, once serialised, plain statements.
+
+    Attributes:
+        body: Statements.
+        buffers: Arrays by name.
+        types: Types of scalar variables by name.
+        args: Run-time arguments.
+        notes: Remarks about what was left out.
+        ranges: Ranges of integer variables, as of the last simplification.
+        given: Ranges of variables that are set from outside, such as the coordinates of the PE.
+    """
 
     body: Body
     buffers: dict[str, Buffer]
@@ -397,6 +464,7 @@ class Program:
     args: tuple[Var, ...] = ()
     notes: list[str] = field(default_factory=list)
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
+    given: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
@@ -414,6 +482,10 @@ def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
             return (a, b)
         case Launch(grid=g):
             return g
+        case Vector(dest=d, sources=sources):
+            return tuple(e for x in (d, *sources) for e in ((x.start, x.count) if isinstance(x, Access) else (x,)))
+        case Reduce(index=index, source=x):
+            return (x.start, x.count) if index is None else (index, x.start, x.count)
         case _:
             return ()
 
@@ -460,13 +532,28 @@ def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
             return replace(s, start=f(s.start), stop=f(s.stop))
         case Launch():
             return replace(s, grid=(f(s.grid[0]), f(s.grid[1]), f(s.grid[2])))
+        case Vector():
+            sources = tuple(_map_access(x, f) if isinstance(x, Access) else f(x) for x in s.sources)
+            return replace(s, dest=_map_access(s.dest, f), sources=sources)
+        case Reduce():
+            index = None if s.index is None else f(s.index)
+            return replace(s, index=index, source=_map_access(s.source, f))
         case _:
             return s
+
+
+def _map_access(x: Access, f: Callable[[Expr], Expr]) -> Access:
+    return replace(x, start=f(x.start), count=f(x.count))
 
 
 def map_body(body: Body, f: Callable[[Expr], Expr]) -> Body:
     """Apply `f` to every expression of every statement, nested ones included."""
     return tuple(with_bodies(map_stmt_exprs(s, f), tuple(map_body(b, f) for b in bodies(s))) for s in body)
+
+
+def map_stmts(body: Body, f: Callable[[Stmt], Stmt]) -> Body:
+    """Rewrite every statement, nested ones first."""
+    return tuple(f(with_bodies(s, tuple(map_stmts(b, f) for b in bodies(s)))) for s in body)
 
 
 def walk_stmts(body: Body) -> Iterator[Stmt]:
@@ -493,23 +580,38 @@ def assigned(body: Body) -> frozenset[str]:
                 out.add(n)
             case Atomic(result=r) if r is not None:
                 out.add(r)
+            case Reduce(target=n, index=None):
+                out.add(n)
     return frozenset(out)
 
 
 def read_names(body: Body) -> frozenset[str]:
     """Scalar variables that a body reads."""
-    return frozenset(n.name for n in body_exprs(body) if isinstance(n, Var | LaneRead))
+    found = {n.name for n in body_exprs(body) if isinstance(n, Var | LaneRead)}
+    return frozenset(found | {s.target for s in walk_stmts(body) if isinstance(s, Reduce) and s.index is None})
 
 
 def written_buffers(body: Body) -> frozenset[str]:
     """Buffers that a body may write."""
-    return frozenset(s.buffer for s in walk_stmts(body) if isinstance(s, Store | Atomic))
+    out = {s.buffer for s in walk_stmts(body) if isinstance(s, Store | Atomic)}
+    out |= {s.dest.buffer for s in walk_stmts(body) if isinstance(s, Vector)}
+    return frozenset(out | {s.target for s in walk_stmts(body) if isinstance(s, Reduce) and s.index is not None})
 
 
 def read_buffers(body: Body) -> frozenset[str]:
     """Buffers that a body reads."""
     loads = {n.buffer for n in body_exprs(body) if isinstance(n, Load)}
-    return frozenset(loads | {s.buffer for s in walk_stmts(body) if isinstance(s, Atomic)})
+    for s in walk_stmts(body):
+        match s:
+            case Atomic(buffer=b):
+                loads.add(b)
+            case Vector(sources=sources):
+                loads.update(x.buffer for x in sources if isinstance(x, Access))
+            case Reduce(target=target, index=index, source=x):
+                loads.add(x.buffer)
+                if index is not None:
+                    loads.add(target)
+    return frozenset(loads)
 
 
 def substitute(body: Body, mapping: dict[str, Expr]) -> Body:

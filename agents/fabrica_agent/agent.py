@@ -1,0 +1,173 @@
+"""The agent: stages in order, within the budget, with bounded repair."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fabrica_bench.plugins import AgentGaveUp, AgentTools, Budget, Candidate, TaskView
+
+from fabrica_agent.analyst import analyse
+from fabrica_agent.architect import design
+from fabrica_agent.cuda.source import parse
+from fabrica_agent.extractor import extract
+from fabrica_agent.implementer import Implementer, LoweringImplementer, ModelImplementer, Plan
+from fabrica_agent.lowering.ir import UnsupportedError
+from fabrica_agent.lowering.options import Options
+from fabrica_agent.models.protocol import ModelError
+from fabrica_agent.models.selection import model_name, provider
+from fabrica_agent.optimizer import Scored, optimise
+from fabrica_agent.records import Implementation, Review
+from fabrica_agent.reviewer import review_compile, review_run
+
+MARGIN_S = 5.0
+"""Wall-clock seconds to keep for handing over the candidate."""
+
+ATTEMPTS = (Options(), Options(bulk=False))
+"""Forms to try until one is valid: the fast one, then the plain one."""
+
+
+@dataclass
+class Spending:
+    """What is left of a budget."""
+
+    budget: Budget
+    evaluations: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def allows(self) -> bool:
+        """Whether another evaluation is within the budget."""
+        in_time = time.monotonic() - self.started < self.budget.wall_s - MARGIN_S
+        return in_time and self.evaluations < self.budget.evaluations
+
+
+class FabricaAgent:
+    """Fabrica-Bench's reference agent.
+
+    Without a model it translates by compilation. FABRICA_AGENT_MODEL selects a model for the implementer.
+    """
+
+    name = "fabrica"
+    control = False
+
+    @property
+    def model(self) -> str:
+        """What records say about the model."""
+        return model_name(os.environ)
+
+    def translate(self, view: TaskView, tools: AgentTools, budget: Budget) -> Candidate:
+        """See `fabrica_bench.plugins.Agent`."""
+        try:
+            implementer = self._implementer(os.environ)
+            return _Translation(view, tools, Spending(budget), implementer, self.model).run()
+        except UnsupportedError as error:
+            raise AgentGaveUp([f"not understood: {error}"]) from error
+        except ModelError as error:
+            raise AgentGaveUp([str(error)]) from error
+
+    def _implementer(self, environment: Mapping[str, str]) -> Implementer:
+        chosen = provider(environment)
+        return LoweringImplementer() if chosen is None else ModelImplementer(chosen)
+
+
+class _Translation:
+    """One task."""
+
+    def __init__(
+        self, view: TaskView, tools: AgentTools, spending: Spending, implementer: Implementer, model: str
+    ) -> None:
+        self.view = view
+        self.tools = tools
+        self.spending = spending
+        self.implementer = implementer
+        self.model = model
+
+    def run(self) -> Candidate:
+        """Translate, repair, optimise."""
+        plan = self._plan()
+        best = self._first_valid(plan)
+        given = self._given_program()
+        if best.cycles >= 0:
+            best, steps = optimise(best, lambda o: self._build(plan, o), self._measure)
+            for step in steps:
+                self.tools.log("accepted", **step.model_dump())
+        if given is not None and given.cycles >= 0 and (best.cycles < 0 or given.cycles <= best.cycles):
+            best = given
+        return Candidate(
+            files=best.implementation.files,
+            notes=(best.implementation.strategy, *best.implementation.notes),
+            model=self.model,
+        )
+
+    def _plan(self) -> Plan:
+        facts = extract(self.view)
+        self.tools.log("facts", **facts.model_dump(mode="json"))
+        source = parse(self.view.cuda)
+        analysis = analyse(source)
+        self.tools.log("analysis", **analysis.model_dump(mode="json"))
+        chosen = design(analysis, facts, self.view.size)
+        self.tools.log("design", **chosen.model_dump(mode="json"))
+        return Plan(self.view, source, facts, analysis, chosen)
+
+    def _first_valid(self, plan: Plan) -> Scored:
+        """The first form that is valid; if none is, the first that could be made, with cycles -1."""
+        fallback: Scored | None = None
+        review: Review | None = None
+        seen: set[str] = set()
+        for options in ATTEMPTS:
+            implementation = self.implementer.implement(plan, options, review)
+            text = repr(sorted(implementation.files.items()))
+            if text in seen:
+                continue
+            seen.add(text)
+            fallback = fallback or Scored(implementation, options, -1)
+            if not self.spending.allows():
+                break
+            cycles, review = self._evaluate(implementation)
+            if cycles is not None:
+                return Scored(implementation, options, cycles)
+        assert fallback is not None
+        if review is not None:
+            raise AgentGaveUp([f"the translation fails ({review.kind.value}): {review.reason}"])
+        return fallback
+
+    def _build(self, plan: Plan, options: Options) -> Implementation | None:
+        if not self.spending.allows():
+            return None
+        try:
+            return self.implementer.implement(plan, options, None)
+        except AgentGaveUp as error:
+            self.tools.log("variant impossible", options=options.describe(), reasons=error.reasons)
+            return None
+
+    def _measure(self, implementation: Implementation) -> int | None:
+        return self._evaluate(implementation)[0] if self.spending.allows() else None
+
+    def _evaluate(self, implementation: Implementation) -> tuple[int | None, Review | None]:
+        """Compile, then run on the visible inputs: cycles of a valid run, else the review."""
+        self.spending.evaluations += 1
+        outcome = self.tools.compile(implementation.files)
+        if not outcome.ok:
+            review = review_compile(outcome)
+        else:
+            if not self.spending.allows():
+                return None, None
+            self.spending.evaluations += 1
+            run = self.tools.run_visible(implementation.files)
+            self.tools.log("visible run", strategy=implementation.strategy, outcome=run.outcome, cycles=run.cycles)
+            if run.ok and run.cycles is not None:
+                return run.cycles, None
+            review = review_run(run)
+        self.tools.log("review", **review.model_dump(mode="json"))
+        return None, review
+
+    def _given_program(self) -> Scored | None:
+        """In W2, the program to beat."""
+        if self.view.workflow != "W2" or not all(n in self.view.files for n in self.view.editable):
+            return None
+        files = {n: self.view.files[n] for n in self.view.editable}
+        implementation = Implementation(files=files, strategy="the given program, unchanged")
+        cycles = self._measure(implementation)
+        return Scored(implementation, Options(bulk=False), -1 if cycles is None else cycles)

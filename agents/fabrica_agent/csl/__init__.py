@@ -1,0 +1,1 @@
+"""CSL text from serial kernel IR."""

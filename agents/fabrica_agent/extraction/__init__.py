@@ -1,0 +1,1 @@
+"""Deterministic facts from the visible files."""

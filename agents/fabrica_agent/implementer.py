@@ -1,0 +1,137 @@
+"""Stage 3: complete files. One implementer compiles, the other asks a model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+from fabrica_bench.plugins import AgentGaveUp, TaskView
+
+from fabrica_agent.analyst import analyse
+from fabrica_agent.architect import design
+from fabrica_agent.csl.module import Variant, write_module
+from fabrica_agent.cuda.source import CudaSource
+from fabrica_agent.extractor import extract
+from fabrica_agent.lowering.ir import UnsupportedError
+from fabrica_agent.lowering.options import Options
+from fabrica_agent.lowering.pipeline import lower
+from fabrica_agent.models.protocol import ModelProvider, ModelRequest
+from fabrica_agent.records import Design, Implementation, Review, SourceAnalysis, TaskFacts
+
+PROMPTS = Path(__file__).parent / "prompts"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the earlier stages found out, for the implementer.
+
+    Attributes:
+        view: The task.
+        source: Its parsed CUDA source.
+        facts: Visible facts at the given size.
+        analysis: Source analysis G.
+        design: Design D.
+    """
+
+    view: TaskView
+    source: CudaSource
+    facts: TaskFacts
+    analysis: SourceAnalysis
+    design: Design
+
+
+class Implementer(Protocol):
+    """Writes the editable files."""
+
+    def implement(self, plan: Plan, options: Options, review: Review | None) -> Implementation:
+        """Complete files, taking a review of the last attempt into account.
+
+        Raises:
+            AgentGaveUp: There is nothing to offer.
+        """
+        ...
+
+
+class LoweringImplementer:
+    """Compiles the CUDA source; needs no model."""
+
+    def implement(self, plan: Plan, options: Options, review: Review | None) -> Implementation:
+        """See `Implementer`. The file serves every size that the build commands name, where that is possible."""
+        try:
+            main = lower(plan.source, plan.design, plan.facts, plan.view.size, options)
+            text = write_module([main])
+        except UnsupportedError as error:
+            raise AgentGaveUp([f"not understood: {error}"]) from error
+        variants = [main]
+        notes = list(main.program.notes)
+        for name, size in plan.facts.sizes.items():
+            if size == plan.view.size:
+                continue
+            try:
+                other = self._other_size(plan, size, options)
+                text = write_module([*variants, other])
+                variants.append(other)
+            except UnsupportedError as error:
+                notes.append(f"size {name} is left out: {error}")
+            except AgentGaveUp as error:
+                notes.append(f"size {name} is left out: {'; '.join(error.reasons)}")
+        files = {name: plan.view.files.get(name, "") for name in plan.view.editable}
+        files[plan.facts.layout.compute_file] = text
+        return Implementation(files=files, strategy=options.describe(), notes=tuple(notes))
+
+    def _other_size(self, plan: Plan, size: dict[str, int], options: Options) -> Variant:
+        facts = extract(plan.view.model_copy(update={"size": size}))
+        return lower(plan.source, design(analyse(plan.source), facts, size), facts, size, options)
+
+
+class ModelImplementer:
+    """Asks a model for the files.
+
+    Args:
+        provider: The model.
+    """
+
+    def __init__(self, provider: ModelProvider) -> None:
+        self._provider = provider
+
+    def implement(self, plan: Plan, options: Options, review: Review | None) -> Implementation:
+        """See `Implementer`."""
+        request = self._request(plan, review)
+        reply = self._provider.complete(request)
+        files = {n: t for n, t in reply.answer.items() if n in plan.view.editable and isinstance(t, str)}
+        missing = [n for n in plan.view.editable if n not in files]
+        if missing:
+            raise AgentGaveUp([f"the model's answer lacks {', '.join(missing)}"])
+        return Implementation(files=files, strategy=f"written by {self._provider.name}")
+
+    def _request(self, plan: Plan, review: Review | None) -> ModelRequest:
+        view = plan.view
+        feedback = "" if review is None else f"The last attempt failed ({review.kind.value}): {review.reason}"
+        visible = "\n\n".join(f"=== {n} ===\n{t}" for n, t in sorted(view.files.items()) if n not in view.editable)
+        user = _template("implementer_user.txt").format(
+            task=view.name,
+            arch=view.arch,
+            sizes=json.dumps(view.size),
+            editable=", ".join(view.editable),
+            description=view.task_md,
+            facts=plan.facts.model_dump_json(indent=1),
+            cuda=view.cuda,
+            files=visible,
+            feedback=feedback,
+        )
+        schema = {
+            "type": "object",
+            "properties": {n: {"type": "string"} for n in view.editable},
+            "required": list(view.editable),
+        }
+        return ModelRequest(
+            stage="implementer", system=_template("implementer_system.txt"), user=user, answer_schema=schema
+        )
+
+
+@cache
+def _template(name: str) -> str:
+    return (PROMPTS / name).read_text(encoding="utf-8")

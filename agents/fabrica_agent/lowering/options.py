@@ -1,0 +1,25 @@
+"""Choices of the lowering that don't change what the program computes, only how fast."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to lower.
+
+    Attributes:
+        bulk: DSD operations instead of scalar loops, where they fit.
+        stagger: Start arrays in different memory banks, so that two operands of one operation don't collide.
+    """
+
+    bulk: bool = True
+    stagger: bool = False
+
+    def describe(self) -> str:
+        """One phrase for records."""
+        parts = ["DSD operations" if self.bulk else "scalar loops"]
+        if self.stagger:
+            parts.append("staggered arrays")
+        return ", ".join(parts)

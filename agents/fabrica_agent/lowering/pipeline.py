@@ -1,0 +1,123 @@
+"""The whole lowering: a CUDA source and a design in, a program for the compute file out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fabrica_agent.analyst import find_entry
+from fabrica_agent.csl.module import Export, ModuleShape, ParamDeclaration, Variant
+from fabrica_agent.cuda.source import CudaSource
+from fabrica_agent.cuda.translator import (
+    Argument, BufferArgument, ElementArgument, IgnoredArgument, ParamArgument, RuntimeArgument, Translator,
+)  # fmt: skip
+from fabrica_agent.lowering import fold
+from fabrica_agent.lowering.distribute import Layout, blocks_to_pes, place_arrays
+from fabrica_agent.lowering.ir import Program, Ty, UnsupportedError
+from fabrica_agent.lowering.options import Options
+from fabrica_agent.lowering.serialise import serialise
+from fabrica_agent.lowering.simplify import simplify
+from fabrica_agent.lowering.vectorise import vectorise
+from fabrica_agent.records import Binding, BindingKind, Decomposition, Design, TaskFacts
+
+_NUMPY = {
+    "float32": Ty.F32, "float16": Ty.F16, "int32": Ty.I32, "uint32": Ty.U32, "int16": Ty.I16, "uint16": Ty.U16,
+    "int8": Ty.I8, "uint8": Ty.U8,
+}  # fmt: skip
+
+
+def lower(
+    source: CudaSource, design: Design, facts: TaskFacts, sizes: Mapping[str, int], options: Options
+) -> Variant:
+    """Translate a CUDA source for a design and its sizes.
+
+    Raises:
+        UnsupportedError: Names the construct and its line.
+    """
+    program = place(to_program(source, design, facts, sizes), design)
+    if options.bulk:
+        program = vectorise(program)
+    declared = {p.name for p in facts.layout.params}
+    return Variant(program, module_shape(facts, design), {n: v for n, v in sizes.items() if n in declared}, options)
+
+
+def to_program(source: CudaSource, design: Design, facts: TaskFacts, sizes: Mapping[str, int]) -> Program:
+    """The CUDA program with its launcher bound to the host's arrays."""
+    arrays = arrays_of(facts)
+    arguments = {b.parameter: _argument(b, facts, sizes, arrays) for b in design.bindings}
+    translator = Translator(source)
+    if design.result is not None:
+        translator.export(design.result, *arrays[design.result])
+    return translator.translate(find_entry(source), arguments, design.result)
+
+
+def arrays_of(facts: TaskFacts) -> dict[str, tuple[Ty, int]]:
+    """Element type and number of elements of each host array."""
+    found: dict[str, tuple[Ty, int]] = {}
+    for array in (*facts.host.inputs, *facts.host.outputs):
+        size = 1
+        for extent in array.shape:
+            size *= extent
+        if array.dtype in _NUMPY:
+            found[array.name] = (_NUMPY[array.dtype], size)
+    return found
+
+
+def _argument(
+    b: Binding, facts: TaskFacts, sizes: Mapping[str, int], arrays: Mapping[str, tuple[Ty, int]]
+) -> Argument:
+    match b.kind:
+        case BindingKind.TENSOR:
+            ty, length = arrays[b.name]
+            return BufferArgument(b.name, ty, fold.i32(length))
+        case BindingKind.ELEMENT:
+            return ElementArgument(b.name, arrays[b.name][0])
+        case BindingKind.SIZE:
+            return ParamArgument(b.name, sizes[b.name])
+        case BindingKind.ARGUMENT:
+            return RuntimeArgument(b.name, Ty(_entry_type(b.name, facts)))
+        case BindingKind.IGNORED:
+            return IgnoredArgument()
+
+
+def _entry_type(name: str, facts: TaskFacts) -> str:
+    return dict(entry_arguments(facts))[name]
+
+
+def entry_arguments(facts: TaskFacts) -> tuple[tuple[str, str], ...]:
+    """Names and types of the device entry's arguments: named after the input that the host passes."""
+    known = facts.host.arguments.get(facts.entry.name, ())
+    names = [n if n is not None else f"arg{i}" for i, n in enumerate(known)]
+    names += [f"arg{i}" for i in range(len(names), len(facts.entry.args))]
+    return tuple(zip(names, facts.entry.args, strict=False))
+
+
+def place(program: Program, design: Design) -> Program:
+    """Serialise, and put the arrays where the design says."""
+    if design.decomposition is Decomposition.BLOCK_PER_PE:
+        program = blocks_to_pes(program, design.width, design.height)
+    program = simplify(serialise(program))
+    layouts = {p.array: Layout(p.symbol, p.shape, p.length, p.x, p.y, p.offset) for p in design.placements}
+    return simplify(place_arrays(program, layouts))
+
+
+def module_shape(facts: TaskFacts, design: Design) -> ModuleShape:
+    """The fixed parts of the compute file."""
+    lengths = {p.symbol: p.length for p in design.placements}
+    exports: list[Export] = []
+    for tensor in facts.layout.tensors:
+        if tensor.name in facts.window.exports:
+            continue
+        if tensor.name not in lengths:
+            raise UnsupportedError(f"the length of exported tensor {tensor.name} is not known")
+        exports.append(Export(tensor.name, Ty(tensor.element), tensor.mutable, lengths[tensor.name]))
+    return ModuleShape(
+        params=tuple(ParamDeclaration(p.name, p.type) for p in facts.layout.params),
+        memcpy_param=facts.layout.memcpy_param,
+        exports=tuple(exports),
+        entry=facts.entry.name,
+        entry_args=entry_arguments(facts),
+        window_file=facts.window.file,
+        window_unblock=facts.window.unblock,
+        window_start=facts.window.start,
+        window_end=facts.window.end,
+    )
