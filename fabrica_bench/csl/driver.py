@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fabrica_bench.csl import ir
 from fabrica_bench.csl.diagnostics import Diagnostic
@@ -57,3 +57,35 @@ def compile_program(options: CompileOptions) -> CompileOutput:
     from fabrica_bench.csl.sema.program import analyse_program
 
     return analyse_program(options)
+
+
+class ColorNumber(NamedTuple):
+    """Value of a `color` param."""
+
+    number: int
+
+
+ParamValue = bool | int | float | str | ColorNumber
+
+
+class Tile(NamedTuple):
+    """One PE of a program without a layout block. `file` is None for a PE that only routes."""
+
+    file: Path | None
+    params: Mapping[str, ParamValue]
+    colors: Mapping[int, ir.ColorConfig]
+
+
+def compile_tiles(
+    options: CompileOptions, width: int, height: int, tiles: Mapping[tuple[int, int], Tile]
+) -> CompileOutput:
+    """Compile a program of `width` by `height` PEs given PE by PE (column, row). Places without a tile do nothing.
+
+    `options.file`, `.params` and `.colors` have no meaning here.
+
+    Raises:
+        CslError: A PE's program is wrong; the diagnostics say where and why.
+    """
+    from fabrica_bench.csl.sema.program import analyse_tiles
+
+    return analyse_tiles(options, width, height, tiles)

@@ -14,11 +14,11 @@ from fabrica_bench.csl.values import Const
 
 
 class TileCode(NamedTuple):
-    """Code of one PE."""
+    """Code of one PE. `span`: where it was given, None if by the host."""
 
     path: Path
     params: Mapping[str, Const]
-    span: ast.Span
+    span: ast.Span | None
 
 
 class AdvertisedName(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from fabrica_bench.csl.sema.unit import PeState, Unit
 from fabrica_bench.csl.values import Const, FnValue
 
 if TYPE_CHECKING:
-    from fabrica_bench.csl.driver import CompileOptions, CompileOutput
+    from fabrica_bench.csl.driver import CompileOptions, CompileOutput, ParamValue, Tile
 
 #: Distinct PE programs with errors after which no more are looked at.
 MAX_FAILED_IMAGES = 4
@@ -34,6 +34,46 @@ RECURSION_LIMIT = 20_000
 
 def analyse_program(options: CompileOptions) -> CompileOutput:
     """Compile the program of `options.file`; raises `CslError`."""
+    return _analyse(options, _compile)
+
+
+def analyse_tiles(
+    options: CompileOptions, width: int, height: int, tiles: Mapping[tuple[int, int], Tile]
+) -> CompileOutput:
+    """Compile a program given PE by PE, without a layout block; no name is exported to the host. Raises `CslError`."""
+    layout = LayoutState(width, height)
+    empty = TileCode(LIBRARY / "empty.csl", {}, None)
+    for y in range(height):
+        for x in range(width):
+            tile = tiles.get((x, y))
+            layout.tiles[x, y] = empty if tile is None or tile.file is None else _tile_code(tile)
+            if tile is not None and tile.colors:
+                layout.colors[x, y] = dict(tile.colors)
+    return _analyse(options, lambda session, _: _assemble(session, layout, None))
+
+
+def _tile_code(tile: Tile) -> TileCode:
+    assert tile.file is not None
+    return TileCode(tile.file, {name: _param_const(value) for name, value in tile.params.items()}, None)
+
+
+def _param_const(value: ParamValue) -> Const:
+    from fabrica_bench.csl.driver import ColorNumber
+
+    match value:
+        case ColorNumber(number):
+            return Const(t.COLOR, number)
+        case bool():
+            return Const(t.BOOL, value)
+        case int():
+            return Const(t.COMPTIME_INT, value)
+        case float():
+            return Const(t.COMPTIME_FLOAT, value)
+        case str():
+            return Const(t.COMPTIME_STRING, value.encode())
+
+
+def _analyse(options: CompileOptions, compile_: Callable[[Session, CompileOptions], ir.Program]) -> CompileOutput:
     from fabrica_bench.csl.driver import CompileOutput
 
     load_all()
@@ -42,7 +82,7 @@ def analyse_program(options: CompileOptions) -> CompileOutput:
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, RECURSION_LIMIT))
     try:
-        program = _compile(session, options)
+        program = compile_(session, options)
     except RecursionError:
         raise CslError([_too_deep()]) from None
     finally:
@@ -57,11 +97,18 @@ def _too_deep() -> Diagnostic:
 
 
 def _compile(session: Session, options: CompileOptions) -> ir.Program:
-    unit, root = evaluate_layout(session, Path(options.file))
-    layout = unit.layout
+    _, root = evaluate_layout(session, Path(options.file))
+    layout = root.unit.layout
     assert layout is not None
+    return _assemble(session, layout, root)
+
+
+def _assemble(session: Session, layout: LayoutState, root: ModuleInstance | None) -> ir.Program:
+    """The program of a complete layout; `root` is the instance of the layout block's file, if there is one."""
+    options = session.options
     images, tiles = _images(session, layout)
-    _check_names(layout, images)
+    if root is not None:
+        _check_names(layout, images)
     return ir.Program(
         arch=options.arch,
         width=layout.width,
@@ -72,11 +119,11 @@ def _compile(session: Session, options: CompileOptions) -> ir.Program:
         tiles=tiles,
         colors=_merged_colors(layout, images, tiles),
         exports=[name.entry for name in layout.names.values()],
-        params=_resolved_params(root),
+        params=_resolved_params(root) if root is not None else {},
         fp16=options.fp16,
         memcpy=options.memcpy,
         channels=options.channels,
-        stream_colors=_stream_colors(unit),
+        stream_colors=_stream_colors(root.unit) if root is not None else {},
     )
 
 
