@@ -7,6 +7,7 @@ host), so the thread must first let the clock catch up.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fabrica_bench.csl import ir
@@ -179,8 +180,10 @@ def _step_lfsr(state: int) -> int:
     return state
 
 
-# The register is linear: its next state is the XOR of the next states of its bytes.
-_LFSR_TABLES = [[_step_lfsr(byte << shift) for byte in range(256)] for shift in (0, 8, 16)]
+@cache
+def _lfsr_tables() -> list[list[int]]:
+    """The register is linear: its next state is the XOR of the next states of its bytes."""
+    return [[_step_lfsr(byte << shift) for byte in range(256)] for shift in (0, 8, 16)]
 
 
 def advance_lfsr(state: int) -> int:
@@ -189,9 +192,8 @@ def advance_lfsr(state: int) -> int:
     The documentation doesn't say which way the register shifts. To the right, the Monte Carlo estimate of the official
     tutorial topic-02-libraries is inside its tolerance, as on the vendor's simulator; to the left it is not.
     """
-    for _ in range(_LFSR_STEPS):
-        state = state >> 1 | ((state ^ state >> 5) & 1) << 22
-    return state
+    low, middle, high = _lfsr_tables()
+    return low[state & 255] ^ middle[state >> 8 & 255] ^ high[state >> 16]
 
 
 @_intrinsic("random16", "intrinsic.random")

@@ -134,7 +134,9 @@ class ProcessingElement:
                     raise self.fault(f"variable {variable.name!r} does not fit: {error}", {}) from error
         for queue in image.queues:
             if queue.direction == "input":
-                self._add_input(queue.queue, queue.color)
+                added = self._add_input(queue.queue, queue.color)
+                if image.control_table is not None:
+                    added.table_offset = queue.ctrl_table_id * image.control_table[1]
             else:
                 self.output_colors[queue.queue] = queue.color
         for load in image.dsr_loads:
@@ -370,7 +372,7 @@ class ProcessingElement:
     def _begin_wavelet_task(self, queue: InputQueue, now: int) -> None:
         word, is_control = queue.pop(self, now)
         if is_control:
-            entry = control.entry(word)
+            entry = control.entry(word) + queue.table_offset
             if entry not in self.tasks.control:
                 raise self.fault(
                     f"a control wavelet on {queue.label} names control task {entry}, which is not bound",

@@ -18,6 +18,7 @@ class InputQueue:
     """Words that arrived for one color. `number` is the queue id, -1 for the implicit queue of a WSE-2 color.
 
     `task_id` is the id whose block flag and data task govern the queue: the color on WSE-2, the queue on WSE-3.
+    `table_offset` is added to the entry of control wavelets (a control task table of its own, WSE-3).
     """
 
     __slots__ = (
@@ -29,6 +30,7 @@ class InputQueue:
         "op",
         "queue",
         "router_waits",
+        "table_offset",
         "task_id",
         "watched",
     )
@@ -43,6 +45,7 @@ class InputQueue:
         self.watched = False
         self.flushing = False
         self.router_waits = False
+        self.table_offset = 0
         self.feeder: StreamFeeder | None = None
 
     @property
