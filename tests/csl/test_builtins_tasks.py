@@ -127,7 +127,8 @@ def test_wrong_bindings_are_refused(tmp_path: Path, statement: str, message: str
 
 def test_a_task_that_is_activated_must_be_bound(tmp_path: Path) -> None:
     body = """
-    const out = @get_dsd(fabout_dsd, .{ .extent = 1, .fabric_color = @get_color(1), .output_queue = @get_output_queue(2) });
+    const queue = @get_output_queue(2);
+    const out = @get_dsd(fabout_dsd, .{ .extent = 1, .fabric_color = @get_color(1), .output_queue = queue });
     task t() void {}
     fn main() void { @mov32(out, 1, .{ .async = true, .activate = t }); }
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 from helpers.csl_eval import compile_body, errors_of
@@ -23,7 +24,7 @@ def test_globals_do_not_overlap_and_are_aligned(tmp_path: Path) -> None:
     image = compile_body(tmp_path, body).program.images[0]
     assert set(image.globals) == {"a", "b", "c", "d", "e"}
     spans = sorted((entry.address, entry.address + entry.size) for entry in image.globals.values())
-    assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
     assert image.code_bytes <= spans[0][0]
     assert spans[-1][1] <= image.data_end <= MEMORY_BYTES
     assert image.globals["b"].address % 64 == 0

@@ -247,6 +247,59 @@ def test_enums_packed_structs_and_unions(tmp_path: Path) -> None:
     assert ran.array("out", "<u2") == [2, 0x391, 3, 2, 7, 1]
 
 
+CORNERS = """
+const S = struct { v: [2]i16, p: *i16 };
+const Mat = struct { rows: u16, cols: u16 };
+export var out = @zeros([16]i16);
+var k: i16 = 3;
+var g: i16 = 5;
+var s: S = .{ .v = [2]i16{ 1, 2 }, .p = &g };
+var fns = [2]*const fn (i16) i16{ &inc, &dbl };
+fn inc(x: i16) i16 { return x + 1; }
+fn dbl(x: i16) i16 { return x * 2; }
+fn at(p: *const i16) i16 { return p.*; }
+fn modify(p: *S) void { p.v[1] = 9; p.p.* = 77; }
+fn size(comptime m: Mat) u16 { return m.rows * m.cols; }
+fn repeat(comptime n: i16, x: i16) i16 {
+  var total: i16 = 0;
+  inline for (@range(i16, n)) |i| { if (i == 2) { break; } total += x; }
+  return total;
+}
+fn main() void {
+  for (@range(i16, 3)) |i| { out[0] += at(&i); }
+  var pair = .{ .a = k, .b = @as(i16, 4) };
+  pair.a += 1;
+  out[1] = pair.a + pair.b;
+  const tuple = .{ k, 2.5, NORTH };
+  out[2] = tuple[0];
+  comptime var n: i16 = 0;
+  inline while (n < 3) : (n += 1) { out[3] += n * k; }
+  const dir = if (k == 3) EAST else WEST;
+  out[4] = @as(i16, dir == EAST);
+  var first = [3]i16{ k, k + 1, k + 2 };
+  var second = first;
+  second[k - 2] = 50;
+  first = second;
+  out[5] = first[1];
+  lab: if (k > 1) { if (k == 3) { break :lab; } out[6] = 9; }
+  modify(&s);
+  out[7] = s.v[1] * 100 + g;
+  var one: u16 = 1;
+  out[8] = fns[one](20);
+  out[9] = repeat(5, 3);
+  out[10] = @as(i16, size(.{ .rows = 2, .cols = 3 }));
+  @field(s, "v")[0] = 4;
+  out[11] = s.v[0];
+  done();
+}
+"""
+
+
+def test_corners(tmp_path: Path) -> None:
+    expected = [3, 8, 3, 9, 1, 50, 0, 977, 40, 6, 6, 4]
+    assert run_body(tmp_path, CORNERS).array("out", "<i2")[:12] == expected
+
+
 def test_known_conditions_leave_no_trace_in_the_code(tmp_path: Path) -> None:
     body = """
     param big: bool = false;

@@ -40,7 +40,7 @@ def compile_text(
 
 
 def compile_body(folder: Path, body: str, **options: Any) -> CompileOutput:
-    """Compile a one-PE program of which `body` gives everything but the memcpy import; `main` is exported if it exists."""
+    """Compile a one-PE program: `body` is everything but the memcpy import; `main`, if there is one, is exported."""
     tail = TAIL if "fn main(" in body else ""
     layout = ONE_PE if tail else ONE_PE.replace('  @export_name("main", fn()void);\n', "")
     return compile_text(folder, HEAD + body + tail, layout=layout, **options)

@@ -8,6 +8,7 @@ from fabrica_bench.csl import ast
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins.registry import UNBOUNDED, Call, builtin
 from fabrica_bench.csl.sema import places
+from fabrica_bench.csl.sema.dispatch import place
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.exprs import check_array_size, runtime_array
 from fabrica_bench.csl.sema.frame import Frame
@@ -196,6 +197,12 @@ def _bytes(call: Call, index: int) -> bytes:
 
 
 # ---------------------------------------------------------------------------------------------------- fields
+
+
+@place(ast.BuiltinCall)
+def builtin_place(frame: Frame, node: ast.BuiltinCall) -> places.Place:
+    """`@field(s, "name")` is a location, any other builtin a value."""
+    return field_target(frame, node) if node.name == "field" else places.ValuePlace(frame.expr(node))
 
 
 def field_target(frame: Frame, node: ast.BuiltinCall) -> places.Place:

@@ -16,7 +16,7 @@ from fabrica_bench.csl.sema.dispatch import expression
 from fabrica_bench.csl.sema.errors import called_from, fail
 from fabrica_bench.csl.sema.frame import Activation, Frame, ReturnSignal, Scope
 from fabrica_bench.csl.sema.walk import address_taken, mentions
-from fabrica_bench.csl.values import VOID_VALUE, Agg, Const, FnValue, MemVar, Rt, Value, const_key
+from fabrica_bench.csl.values import VOID_VALUE, Agg, Const, FnValue, Rt, Value, const_key
 
 if TYPE_CHECKING:
     from fabrica_bench.csl.sema.unit import Unit
@@ -217,7 +217,8 @@ def _call_inline(
     inner = Frame(frame.unit, function.module, builder=frame.builder, comptime=False, activation=activation)
     inner.depth = frame.depth
     for param, value in zip(decl.params, values, strict=True):
-        _bind_param(inner, param, lower.copy_to_register(frame, value, span), span)
+        if param.name is not None:
+            lower.bind_value(inner, param.name, lower.copy_to_register(frame, value, span), param.span)
     session.call_depth += 1
     try:
         run_statements(inner, decl.body.stmts)
@@ -230,18 +231,6 @@ def _call_inline(
         fail(decl.name_span, f"function '{decl.name}' can end without returning a value of type '{result.name}'")
     merge.add(VOID_VALUE, span)
     return merge.finish()
-
-
-def _bind_param(frame: Frame, param: ast.ParamDecl, value: Value, span: ast.Span) -> None:
-    if param.name is None:
-        return
-    scalar = t.scalar_type(value.type)
-    if isinstance(value, Rt) and scalar is not None and param.name in frame.activation.address_taken:
-        slot = lower.frame_memory(frame, value.type, span)
-        lower.store(frame, slot, 0, value.type, value, span)
-        frame.declare(param.name, MemVar(value.type, slot, is_const=True), param.span)
-    else:
-        frame.declare(param.name, value, param.span)
 
 
 # ------------------------------------------------------------------------------------------ run-time instances
@@ -419,7 +408,8 @@ def _lower(unit: Unit, instance: FnInstance) -> None:
     arrived = [_arrive(code, plan) for plan in instance.params]
     param_count = len(code.registers)
     for param, value in zip(decl.params, arrived, strict=True):
-        _bind_param(frame, param, value, param.span)
+        if param.name is not None:
+            lower.bind_value(frame, param.name, value, param.span)
     run_statements(frame, decl.body.stmts)
     if code.is_live:
         if instance.result != t.VOID:

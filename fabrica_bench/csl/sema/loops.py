@@ -104,9 +104,9 @@ def _known_loop(frame: Frame, node: ast.For, items: Iterator[Value]) -> None:
 
 
 def _bind(frame: Frame, node: ast.For, item: Value, index: Value) -> None:
-    frame.declare(node.item, item, node.span)
+    lower.bind_value(frame, node.item, item, node.span)
     if node.index is not None:
-        frame.declare(node.index, index, node.span)
+        lower.bind_value(frame, node.index, index, node.span)
 
 
 def _comptime_loop(frame: Frame, node: ast.For, items: Iterator[Value]) -> None:
@@ -282,9 +282,9 @@ def _emit_loop(
     frame.activation.targets.append(target)
     saved, frame.scope = frame.scope, Scope(frame.scope)
     frame.depth += 1
-    frame.declare(node.item, item(), node.span)
+    lower.bind_value(frame, node.item, item(), node.span)
     if node.index is not None and index is not None:
-        frame.declare(node.index, Rt(t.U16, index), node.span)
+        lower.bind_value(frame, node.index, Rt(t.U16, index), node.span)
     frame.execute(node.body)
     frame.depth -= 1
     frame.scope = saved

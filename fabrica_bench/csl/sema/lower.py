@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fabrica_bench.csl import ast, floats, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.sema.errors import fail
-from fabrica_bench.csl.values import Agg, Const, FifoRef, FnValue, GlobalVar, Ref, Rt, UnionData, Value
+from fabrica_bench.csl.values import Agg, Const, FifoRef, FnValue, GlobalVar, MemVar, Ref, Rt, UnionData, Value
 
 if TYPE_CHECKING:
     from fabrica_bench.csl.sema.frame import Frame
@@ -138,6 +138,16 @@ def copy_to_register(frame: Frame, value: Value, span: ast.Span) -> Value:
         code.emit(ir.Move(0, dst, value.operand))
         return Rt(value.type, dst)
     return value
+
+
+def bind_value(frame: Frame, name: str, value: Value, span: ast.Span) -> None:
+    """Declare an immutable local: in frame memory if the function takes its address somewhere."""
+    if isinstance(value, Rt) and t.scalar_type(value.type) and name in frame.activation.address_taken:
+        slot = frame_memory(frame, value.type, span)
+        store(frame, slot, 0, value.type, value, span)
+        frame.declare(name, MemVar(value.type, slot, is_const=True), span)
+    else:
+        frame.declare(name, value, span)
 
 
 # --------------------------------------------------------------------------------------------- bit images

@@ -51,12 +51,7 @@ def _declare_const(frame: Frame, node: ast.VarDecl, value: Value) -> None:
         return
     if value.type.is_comptime_only and isinstance(value, Rt):
         fail(node.name_span, f"variable of type '{value.type.name}' must be comptime-known")
-    if t.scalar_type(value.type) is not None and node.name in frame.activation.address_taken:
-        slot = _memory(frame, node, value.type)
-        lower.store(frame, slot, 0, value.type, value, node.span)
-        frame.declare(node.name, MemVar(value.type, slot, is_const=True), node.name_span)
-        return
-    frame.declare(node.name, lower.copy_to_register(frame, value, node.span), node.name_span)
+    lower.bind_value(frame, node.name, lower.copy_to_register(frame, value, node.span), node.name_span)
 
 
 def _declare_cell(frame: Frame, node: ast.VarDecl, type_: t.Type | None, value: Value | None) -> None:
@@ -122,10 +117,6 @@ def assign(frame: Frame, node: ast.Assign) -> None:
 
 
 def _target(frame: Frame, node: ast.Expr) -> places.Place:
-    if isinstance(node, ast.BuiltinCall) and node.name == "field":
-        from fabrica_bench.csl.builtins.general import field_target
-
-        return field_target(frame, node)
     place = places.place_of(frame, node)
     if isinstance(place, places.ValuePlace | places.ConstPlace):
         fail(node.span, "cannot assign to a constant", _constant_hint(node))
