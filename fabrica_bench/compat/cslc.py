@@ -16,6 +16,7 @@ from fabrica_bench.version import __version__
 
 if TYPE_CHECKING:
     from fabrica_bench.csl.diagnostics import Diagnostic
+    from fabrica_bench.csl.driver import CompileOptions
     from fabrica_bench.csl.ir import Program
 
 WEST_COLUMNS = 4
@@ -60,7 +61,7 @@ def compile_command(options: CslcOptions) -> int:
     for flag in options.ignored:
         _warn(f"{flag} has no effect on this toolchain", options, sys.stderr)
     try:
-        output = compile_program(_compile_options(options))
+        output = compile_program(compile_options(options))
     except CslError as error:
         _write_diagnostics(error.diagnostics, options, sys.stderr)
         return ExitCode.FAILURE
@@ -81,7 +82,8 @@ def compile_command(options: CslcOptions) -> int:
     return ExitCode.OK
 
 
-def _compile_options(options: CslcOptions) -> Any:
+def compile_options(options: CslcOptions) -> CompileOptions:
+    """The compiler's options for a command line."""
     from fabrica_bench.csl.driver import CompileOptions
 
     limits: dict[str, Any] = {}

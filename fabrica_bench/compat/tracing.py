@@ -7,7 +7,8 @@
 `FABRICA_SIM_TRACE_EVENTS`   most events kept (default 500000)
 
 Each run writes `<artefact>.perfetto.json` and `<artefact>.wse-viz.log`, further runs of one process
-`<artefact>-2...`. A run that faults or deadlocks writes its trace too, and so does one that the script never stopped.
+`<artefact>-2...`. `<artefact>.trace.json` beside them lists the files, the number of events, and where a trace was cut.
+A run that faults or deadlocks writes its trace too, and so does one that the script never stopped.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from fabrica_bench.compat.artifacts import write_json
 from fabrica_bench.compat.sessions import HostError
 from fabrica_bench.errors import from_os_error
 from fabrica_bench.wse.trace_recorder import DEFAULT_MAX_EVENTS, LAST_CYCLE, TraceRecorder, TraceWindow
@@ -34,6 +36,7 @@ PES_VARIABLE: Final = "FABRICA_SIM_TRACE_PES"
 EVENTS_VARIABLE: Final = "FABRICA_SIM_TRACE_EVENTS"
 FORMATS: Final = {"perfetto": "perfetto.json", "wse-viz": "wse-viz.log"}
 """Name of a format, and how the names of its files end."""
+SUMMARY_SUFFIX: Final = ".trace.json"
 _RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?")
 _used_names: set[Path] = set()
 
@@ -62,14 +65,23 @@ class Recording:
         from fabrica_bench.wse.trace_timeline import build_timeline
 
         line = build_timeline(self.recorder)
+        files = {name: f"{self.name}.{FORMATS[name]}" for name in self.formats}
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            for name in self.formats:
-                path = self.directory / f"{self.name}.{FORMATS[name]}"
-                with path.open("w", encoding="utf-8") as stream:
+            for name, file in files.items():
+                with (self.directory / file).open("w", encoding="utf-8") as stream:
                     _writer(name)(line, stream)
+            write_json(self.directory / f"{self.name}{SUMMARY_SUFFIX}", self._summary(files))
         except OSError as error:
             raise from_os_error(error) from error
+
+    def _summary(self, files: dict[str, str]) -> dict[str, Any]:
+        return {
+            "files": files,
+            "events": self.recorder.count,
+            "last_cycle": self.recorder.last_cycle,
+            "truncated_at_cycle": self.recorder.truncated_at,
+        }
 
 
 def recording_from_environment(program: Program, artifact: Path) -> Recording | None:

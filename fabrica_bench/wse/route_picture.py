@@ -13,8 +13,9 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from fabrica_bench.csl.ir import EAST, NORTH, RAMP, SOUTH, WEST
-from fabrica_bench.wse.router import OFFSETS
+from fabrica_bench.wse.router import OFFSETS, OPPOSITE
 from fabrica_bench.wse.routes import DeadEnd, Region, Route, dead_ends, describe, positions, routes, whole
+from fabrica_bench.wse.trace_recorder import arrival_color
 
 if TYPE_CHECKING:
     from fabrica_bench.csl.ir import Program
@@ -112,8 +113,8 @@ class _Picture:
             fill = _IMAGE_FILLS[number % len(_IMAGE_FILLS)]
             name = self.program.images[number].name
             yield (
-                f'<rect x="{left:g}" y="{top:g}" width="{_CELL}" height="{_CELL}" rx="4" fill="{fill}" stroke="#9aa4ae">'
-                f"<title>PE({x},{y}): {escape(name)}</title></rect>"
+                f'<rect x="{left:g}" y="{top:g}" width="{_CELL}" height="{_CELL}" rx="4" fill="{fill}"'
+                f' stroke="#9aa4ae"><title>PE({x},{y}): {escape(name)}</title></rect>'
             )
             yield f'<text x="{left + 4:g}" y="{top + 11:g}" font-size="9" fill="#5b6670">{x},{y}</text>'
 
@@ -145,12 +146,25 @@ class _Picture:
                 if position.tx & direction & ~drawn[1]:
                     yield self._line(self._node(x, y, color), self._port(x, y, color, direction, _GAP / 2), dash)
                     yield self._arrow(x, y, color, direction, code)
+                    yield self._swap(x, y, color, direction, dash)
             drawn = drawn[0] | position.rx, drawn[1] | position.tx
         yield self._ramp(x, y, color, drawn[0] & RAMP, drawn[1] & RAMP, code)
         yield "</g>"
 
     def _line(self, start: tuple[float, float], end: tuple[float, float], dash: str) -> str:
         return f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}"{dash}/>'
+
+    def _swap(self, x: int, y: int, color: int, direction: int, dash: str) -> str:
+        """Between two PEs, the way from this color's line to that of the partner that it becomes by color swap."""
+        dx, dy = OFFSETS[direction]
+        if not (0 <= x + dx < self.program.width and 0 <= y + dy < self.program.height):
+            return ""
+        port = OPPOSITE[direction]
+        arrives = arrival_color(self.program, x + dx, y + dy, port, color)
+        if arrives == color or arrives not in self.lanes:
+            return ""
+        start = self._port(x, y, color, direction, _GAP / 2)
+        return self._line(start, self._port(x + dx, y + dy, arrives, port, _GAP / 2), dash)
 
     def _arrow(self, x: int, y: int, color: int, direction: int, code: str) -> str:
         tip_x, tip_y = self._port(x, y, color, direction, _GAP - 1)
@@ -171,8 +185,8 @@ class _Picture:
     def _cross(self, end: DeadEnd) -> str:
         across, down = self._port(end.x, end.y, end.color, end.direction, _GAP / 2)
         return (
-            f'<path d="M{across - 4:.1f},{down - 4:.1f} l8,8 m0,-8 l-8,8" stroke="#c00000" stroke-width="2" fill="none">'
-            f"<title>color {end.color}: {escape(end.reason)}</title></path>"
+            f'<path d="M{across - 4:.1f},{down - 4:.1f} l8,8 m0,-8 l-8,8" stroke="#c00000" stroke-width="2"'
+            f' fill="none"><title>color {end.color}: {escape(end.reason)}</title></path>'
         )
 
     def _legend(self, images: list[int]) -> Iterator[str]:
@@ -181,8 +195,8 @@ class _Picture:
             note = self.program.stream_colors.get(color)
             text = f"color {color}" + (f" (memcpy stream, {note})" if note else "")
             yield (
-                f'<line x1="{left}" y1="{row}" x2="{left + 26}" y2="{row}" stroke="{color_code(color)}" stroke-width="4"/>'
-                f'<text x="{left + 36}" y="{row + 4}">{text}</text>'
+                f'<line x1="{left}" y1="{row}" x2="{left + 26}" y2="{row}" stroke="{color_code(color)}"'
+                f' stroke-width="4"/><text x="{left + 36}" y="{row + 4}">{text}</text>'
             )
             row += _LEGEND_ROW
         row += _LEGEND_ROW // 2

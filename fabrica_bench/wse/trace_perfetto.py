@@ -94,7 +94,8 @@ class _Exporter:
         for command in self.line.commands:
             key = command.text.split("(")[0] if command.text.startswith("stream") else ""
             tid = tids.setdefault(key, _MAIN_TID if not key else _FIRST_MICROTHREAD_TID + len(tids))
-            yield self._slice(HOST_PID, tid, command.text, "host", command.cycle, command.end)
+            name = command.text.split(" (")[0]
+            yield self._slice(HOST_PID, tid, name, "host", command.cycle, command.end, command=command.text)
 
     def _span(self, span: Span) -> JsonEvent:
         tid = _MAIN_TID if span.thread == MAIN_THREAD else _FIRST_MICROTHREAD_TID + span.thread

@@ -44,9 +44,10 @@ Line = tuple[int, int, str]
 def write_wseviz(line: Timeline, stream: TextIO) -> None:
     """Write the log, sorted by cycle."""
     width, height = line.program.fabric
-    stream.write(f"@{line.first_cycle} dimX={width}, dimY={height}\n")
     lines = [*_wavelet_lines(line), *_activity_lines(line)]
     lines.sort(key=lambda item: item[:2])
+    first = lines[0][0] if lines else line.first_cycle  # the viewer begins to play here
+    stream.write(f"@{first} dimX={width}, dimY={height}\n")
     for _, _, text in lines:
         stream.write(text + "\n")
 
