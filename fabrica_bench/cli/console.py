@@ -78,6 +78,8 @@ def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str
         return "  ".join(padded).rstrip()
 
     head = line([column.title for column in columns])
+    # The last column is often prose: a rule as long as its longest cell would wrap on most screens.
+    widths[-1] = min(widths[-1], 40)
     rule = "  ".join("-" * width for width in widths)
     return "\n".join([head, rule, *(line(row) for row in flat)])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fabrica_bench.cli import console
 from fabrica_bench.cli.console import Column
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from fabrica_bench.runs.summary import RunRow, RunSummary
     from fabrica_bench.scoring.verdict import Invalid, NotScored, Valid
 
-REASON_WIDTH = 72
+REASON_WIDTH: Final = 160
+"""Characters of a reason in the table; the report has all of it."""
 
 
 def write_run(summary: RunSummary) -> None:
@@ -24,6 +25,7 @@ def write_run(summary: RunSummary) -> None:
             Column("cycles", True),
             Column("reference cycles", True),
             Column("speed-up", True),
+            Column("reason"),
         ],
         [_cells(row) for row in summary.rows],
     )
@@ -62,14 +64,15 @@ def toolchain_text(facts: dict[str, str]) -> str:
 
 
 def _cells(row: RunRow) -> list[str]:
-    from fabrica_bench.report.tables import number_text, ratio_text
+    from fabrica_bench.report.tables import number_text, ratio_text, short_outcome
 
-    outcome = " ".join(row.outcome.split())
+    reason = "" if row.verdict.kind == "valid" else " ".join(row.verdict.reason.split())
     return [
         row.task if row.attempt == 1 else f"{row.task} #{row.attempt}",
         str(row.level),
-        outcome if len(outcome) <= REASON_WIDTH else outcome[: REASON_WIDTH - 3] + "...",
+        short_outcome(row.verdict),
         number_text(row.cycles),
         number_text(row.reference_cycles),
         ratio_text(row.speedup),
+        reason if len(reason) <= REASON_WIDTH else reason[: REASON_WIDTH - 3] + "...",
     ]

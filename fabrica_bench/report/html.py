@@ -13,7 +13,7 @@ from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.report.data import AttemptReport, EvaluationReport, RunReport
 from fabrica_bench.report.figures import GLOSSARY, figures
 from fabrica_bench.report.plot import Mark, speedup_svg
-from fabrica_bench.report.tables import number_text, ratio_text
+from fabrica_bench.report.tables import number_text, ratio_text, short_outcome
 from fabrica_bench.scoring.verdict import Invalid, NotScored, Predicate, PredicateResult, Valid
 
 if TYPE_CHECKING:
@@ -92,16 +92,7 @@ def _control(report: RunReport) -> dict[str, Any] | None:
 def _mark(attempt: AttemptReport) -> Mark:
     row = attempt.row
     name = row.task if row.attempt == 1 else f"{row.task} #{row.attempt}"
-    return Mark(name, row.level, row.speedup, "" if row.valid else _short_outcome(attempt))
-
-
-def _short_outcome(attempt: AttemptReport) -> str:
-    verdict = attempt.row.verdict
-    if isinstance(verdict, Invalid):
-        return f"fails {verdict.predicate}"
-    if isinstance(verdict, NotScored):
-        return f"not scored ({verdict.blame})"
-    return "valid"
+    return Mark(name, row.level, row.speedup, "" if row.valid else short_outcome(attempt.row.verdict))
 
 
 def _attempt_view(attempt: AttemptReport, index: int) -> dict[str, Any]:
@@ -111,7 +102,7 @@ def _attempt_view(attempt: AttemptReport, index: int) -> dict[str, Any]:
         "id": f"attempt-{index}",
         "name": attempt.row.task if attempt.row.attempt == 1 else f"{attempt.row.task} #{attempt.row.attempt}",
         "row": attempt.row,
-        "short": _short_outcome(attempt),
+        "short": short_outcome(attempt.row.verdict),
         "marks": [_predicate_mark(attempt, predicate, evidence.get(predicate)) for predicate in Predicate],
         "evidence": list(evidence.values()),
         "samples": _samples(verdict) if isinstance(verdict, Valid) else [],

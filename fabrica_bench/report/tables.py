@@ -10,6 +10,7 @@ from typing import Final
 from fabrica_bench.report.data import RunReport
 from fabrica_bench.report.figures import figures
 from fabrica_bench.runs.summary import RunRow
+from fabrica_bench.scoring.verdict import Invalid, NotScored, Valid
 
 COLUMNS: Final = (
     "task",
@@ -102,6 +103,13 @@ def number_text(value: int | None) -> str:
 def ratio_text(value: float | None) -> str:
     """A ratio with three decimals, or a dash."""
     return "–" if value is None else f"{value:.3f}"
+
+
+def short_outcome(verdict: Valid | Invalid | NotScored) -> str:
+    """The verdict in two or three words, without its reason."""
+    if isinstance(verdict, Valid):
+        return "valid"
+    return f"fails {verdict.predicate}" if isinstance(verdict, Invalid) else f"not scored ({verdict.blame})"
 
 
 def _cell(text: str) -> str:
