@@ -17,7 +17,7 @@ from fabrica_bench.wse.memory import AccessError
 from fabrica_bench.wse.router import ColorState
 
 if TYPE_CHECKING:
-    from fabrica_bench.wse.pe import ProcessingElement
+    from fabrica_bench.wse.element import Element
 
 CONFIG_START: Final = 0xC000  # first byte address that is not memory
 _ROUTES: Final = 0x7F20
@@ -33,7 +33,7 @@ class ConfigSpace:
 
     __slots__ = ("_pe", "_signed", "_switch_words", "_words")
 
-    def __init__(self, pe: ProcessingElement, words: dict[int, int], signed: bool = False) -> None:
+    def __init__(self, pe: Element, words: dict[int, int], signed: bool = False) -> None:
         self._pe = pe
         self._words = words
         self._signed = signed

@@ -23,7 +23,7 @@ from fabrica_bench.wse.faults import BudgetExceeded
 from fabrica_bench.wse.router import Channel, Router
 
 if TYPE_CHECKING:
-    from fabrica_bench.wse.pe import ProcessingElement
+    from fabrica_bench.wse.element import Element
     from fabrica_bench.wse.trace import TraceSink
 
 _WALL_CHECK_PERIOD = 512  # executed cycles between looks at the clock
@@ -37,7 +37,7 @@ class _Slot:
     def __init__(self) -> None:
         self.host: list[Callable[[int], None]] = []
         self.routers: list[Router] = []
-        self.elements: list[ProcessingElement] = []
+        self.elements: list[Element] = []
 
 
 class Fabric:
@@ -72,7 +72,7 @@ class Fabric:
             router.scheduled = cycle
             self._slot(cycle).routers.append(router)
 
-    def wake_pe(self, pe: ProcessingElement, cycle: int) -> None:
+    def wake_pe(self, pe: Element, cycle: int) -> None:
         """Have `pe` stepped in `cycle`: a later one, or the current one if its phase has not begun."""
         if pe.scheduled != cycle:
             pe.scheduled = cycle

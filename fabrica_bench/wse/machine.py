@@ -41,6 +41,7 @@ from fabrica_bench.wse.router import OFFSETS, Router
 from fabrica_bench.wse.streams import StreamFeeder, StreamSink
 
 if TYPE_CHECKING:
+    from fabrica_bench.wse.element import Element
     from fabrica_bench.wse.executor import Executor
     from fabrica_bench.wse.trace import TraceSink
 
@@ -193,12 +194,12 @@ class Machine:
             self._poked = True
             self.fabric.call(self._pump, self.fabric.now + 1)
 
-    def on_idle(self, pe: ProcessingElement) -> None:
+    def on_idle(self, pe: Element) -> None:
         """A PE finished a task."""
         if self._pending and not self._not_ready:
             self._poke()
 
-    def on_unblock(self, pe: ProcessingElement, now: int) -> None:
+    def on_unblock(self, pe: Element, now: int) -> None:
         """A PE takes commands again."""
         for handle in self._running:
             if isinstance(handle.command, Launch):

@@ -12,7 +12,8 @@ from fabrica_bench.wse import memory, numeric
 from fabrica_bench.wse.costs import CostTable
 from fabrica_bench.wse.faults import Fault
 from fabrica_bench.wse.intrinsics import AssertionFailed, Unsupported
-from fabrica_bench.wse.translate import FunctionTranslator, Unit, UnsupportedIr
+from fabrica_bench.wse.translate import FunctionTranslator
+from fabrica_bench.wse.unit import Unit, UnsupportedIr
 
 if TYPE_CHECKING:
     from fabrica_bench.wse.pe import ProcessingElement

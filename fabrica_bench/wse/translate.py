@@ -8,76 +8,18 @@ intrinsics becomes a generator, so that it can be suspended in the middle; other
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from fabrica_bench.csl import ir
 from fabrica_bench.wse import expressions as ex
 from fabrica_bench.wse.code_cost import branch_costs, edge_cost, instruction_cost, predicated_arms
-from fabrica_bench.wse.costs import CostTable
 from fabrica_bench.wse.dsd import DsdSite
-from fabrica_bench.wse.intrinsics import INTRINSIC_TABLE, IntrinsicEntry, Unsupported, intrinsic_cost
+from fabrica_bench.wse.intrinsics import INTRINSIC_TABLE, Unsupported, intrinsic_cost
 from fabrica_bench.wse.mapping import MapSite
 from fabrica_bench.wse.memory import CALL_FRAME_BYTES
-from fabrica_bench.wse.regions import Regions, find_regions
+from fabrica_bench.wse.regions import Regions
+from fabrica_bench.wse.unit import Unit, UnsupportedIr, intrinsic_entry, registers_read
 
 _SETTERS = {name: f"set_{name}" for name in ("length", "stride", "base", "advance")}
-
-
-class UnsupportedIr(Exception):
-    """The IR holds something this executor does not know. Carries the reason."""
-
-
-class Unit:
-    """What the translations of one image share: constants, call sites, and who calls whom."""
-
-    def __init__(self, image: ir.Image, costs: CostTable, half: str) -> None:
-        self.image = image
-        self.costs = costs
-        self.half = half
-        self.names = list(image.functions)
-        self.index = {name: i for i, name in enumerate(self.names)}
-        self.constants: list[Any] = []
-        self.regions = {name: find_regions(fn.blocks) for name, fn in image.functions.items()}
-        self.simple: set[str] = set()
-        self._find_simple()
-
-    def constant(self, value: Any) -> str:
-        """Name of a constant in the generated code."""
-        self.constants.append(value)
-        return f"K{len(self.constants) - 1}"
-
-    def _find_simple(self) -> None:
-        candidates = {name for name, fn in self.image.functions.items() if self._looks_simple(name, fn)}
-        changed = True
-        while changed:
-            changed = False
-            for name in sorted(candidates - self.simple):
-                if all(callee in self.simple for callee in _callees(self.image.functions[name])):
-                    self.simple.add(name)
-                    changed = True
-
-    def _looks_simple(self, name: str, fn: ir.Function) -> bool:
-        if self.regions[name].has_loop:
-            return False
-        for block in fn.blocks:
-            for instr in block:
-                if isinstance(instr, ir.DsdOp | ir.MapOp | ir.CallIndirect):
-                    return False
-                if isinstance(instr, ir.Intrinsic) and _intrinsic(instr.name).synchronizes:
-                    return False
-        return True
-
-
-def _callees(fn: ir.Function) -> list[str]:
-    return [instr.fn for block in fn.blocks for instr in block if isinstance(instr, ir.Call)]
-
-
-def _intrinsic(name: str) -> IntrinsicEntry:
-    return INTRINSIC_TABLE.get(name) or IntrinsicEntry(_unknown, takes_text=True)
-
-
-def _unknown(pe: Any, *args: Any) -> None:
-    raise Unsupported("an intrinsic that this simulator does not know")
 
 
 class _Pending:
@@ -168,7 +110,7 @@ class FunctionTranslator:
         use_place: dict[int, tuple[int, int]] = {}
         for number, block in enumerate(self.fn.blocks):
             for position, instr in enumerate(block):
-                for reg in _reads(instr):
+                for reg in registers_read(instr):
                     uses[reg] += 1
                     use_place[reg] = (number, position)
                 dst = getattr(instr, "dst", None) or getattr(instr, "result", None)
@@ -335,7 +277,7 @@ class FunctionTranslator:
 
     def _define(self, dst: ir.Reg, text: str, instr: ir.Instr, used: list[_Pending], memory: bool = False) -> None:
         """Assign an expression, or keep it for its only reader."""
-        reads = set(_reads(instr))
+        reads = set(registers_read(instr))
         reads_memory = memory
         for pending in used:
             reads |= pending.reads
@@ -562,7 +504,7 @@ class FunctionTranslator:
     def _intrinsic(self, instr: ir.Intrinsic) -> None:
         if instr.name not in INTRINSIC_TABLE:
             raise UnsupportedIr(f"intrinsic {instr.name!r}")
-        entry = _intrinsic(instr.name)
+        entry = intrinsic_entry(instr.name)
         texts, _ = self._take(*instr.args)
         self._settle_memory()
         cost = intrinsic_cost(instr, self.costs)
@@ -585,21 +527,3 @@ def _condition(text: str) -> str:
     """`x<y` for `(1 if x<y else 0)`."""
     before, after = "(1 if ", " else 0)"
     return text[len(before) : -len(after)] if text.startswith(before) and text.endswith(after) else text
-
-
-def _reads(instr: ir.Instr) -> list[int]:
-    """Registers an instruction reads, with repeats."""
-    found: list[int] = []
-    for name in instr.__dataclass_fields__:
-        if name in ("dst", "result"):
-            continue
-        _collect(getattr(instr, name), found)
-    return found
-
-
-def _collect(value: Any, found: list[int]) -> None:
-    if isinstance(value, ir.Reg):
-        found.append(value.index)
-    elif isinstance(value, tuple) and not isinstance(value, ir.Dsd | ir.ScalarType | ir.DsrRef | ir.Sym):
-        for item in value:
-            _collect(item, found)
