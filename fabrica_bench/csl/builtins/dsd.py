@@ -8,7 +8,7 @@ from typing import Any
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins.registry import Call, builtin
-from fabrica_bench.csl.sema import places
+from fabrica_bench.csl.sema import access, places
 from fabrica_bench.csl.sema.coerce import cast, coerce
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.frame import Frame
@@ -390,9 +390,9 @@ def set_dsd_base_addr(call: Call) -> Value:
     source, type_ = _dsd(call, ("mem1d", "mem4d", "circbuf"))
     place = places.place_of(call.frame, call.node.args[1])
     if isinstance(place.type, t.PointerType):
-        pointer = places.load(call.frame, place, call.arg_span(1))
+        pointer = access.load(call.frame, place, call.arg_span(1))
     else:
-        pointer = places.pointer_to(call.frame, place, call.arg_span(1))
+        pointer = access.pointer_to(call.frame, place, call.arg_span(1))
     type_ = t.DsdType(type_.kind, element_of(pointer, call.arg_span(1)))
     if isinstance(source, Const) and isinstance(pointer, Const):
         data = pointer.data

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fabrica_bench.csl import ast
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins.registry import UNBOUNDED, Call, builtin
-from fabrica_bench.csl.sema import places
+from fabrica_bench.csl.sema import access, components, places
 from fabrica_bench.csl.sema.dispatch import place
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.exprs import check_array_size, runtime_array
@@ -210,12 +210,12 @@ def field_target(frame: Frame, node: ast.BuiltinCall) -> places.Place:
     if len(node.args) != 2:
         fail(node.span, f"@field takes 2 arguments, got {len(node.args)}")
     name = Call(frame, node).string(1)
-    return places.field_of(frame, places.place_of(frame, node.args[0]), name, node.args[1].span)
+    return components.field_of(frame, places.place_of(frame, node.args[0]), name, node.args[1].span)
 
 
 @builtin("field", args=2)
 def field(call: Call) -> Value:
-    return places.load(call.frame, field_target(call.frame, call.node), call.span)
+    return access.load(call.frame, field_target(call.frame, call.node), call.span)
 
 
 @builtin("has_field", args=2)

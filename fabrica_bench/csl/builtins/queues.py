@@ -10,7 +10,7 @@ from fabrica_bench.csl.builtins.dsd import PRIORITIES, SIMD_MODES, Properties
 from fabrica_bench.csl.builtins.registry import Call, builtin
 from fabrica_bench.csl.builtins.tasks import handler_argument
 from fabrica_bench.csl.linker import FIFO_ALIGNMENT
-from fabrica_bench.csl.sema import places
+from fabrica_bench.csl.sema import access, places
 from fabrica_bench.csl.sema.calls import runtime_instance
 from fabrica_bench.csl.sema.unit import PeState
 from fabrica_bench.csl.values import VOID_VALUE, Const, FifoRef, FnValue, GlobalVar, Ref, Value
@@ -115,7 +115,7 @@ def _fifo_fields(call: Call) -> tuple[str, ...]:
 def _buffer(call: Call) -> GlobalVar:
     place = places.place_of(call.frame, call.node.args[0])
     if isinstance(place.type, t.PointerType):
-        pointer = places.load(call.frame, place, call.arg_span(0))
+        pointer = access.load(call.frame, place, call.arg_span(0))
         found = pointer.data.root if isinstance(pointer, Const) and isinstance(pointer.data, Ref) else None
     else:
         found = place.variable if isinstance(place, places.GlobalPlace) else None

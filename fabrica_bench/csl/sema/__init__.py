@@ -3,7 +3,7 @@
 
 def register_all() -> None:
     """Fill the dispatch tables."""
-    from fabrica_bench.csl.sema import calls, control, exprs, loops, stmts, tensor, typeexprs
+    from fabrica_bench.csl.sema import calls, components, control, exprs, loops, stmts, tensor, typeexprs
 
-    assert all((calls, control, exprs, loops, tensor, typeexprs))
+    assert all((calls, components, control, exprs, loops, tensor, typeexprs))
     stmts.register_remaining()

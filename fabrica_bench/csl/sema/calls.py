@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.diagnostics import CslError
-from fabrica_bench.csl.sema import lower, places
+from fabrica_bench.csl.sema import access, lower, places
 from fabrica_bench.csl.sema.builder import FnBuilder
 from fabrica_bench.csl.sema.control import Merge, Target, run_statements
 from fabrica_bench.csl.sema.dispatch import expression
@@ -66,7 +66,7 @@ def fn_type(unit: Unit, function: FnValue) -> t.FnType:
 
 @expression(ast.Call)
 def call(frame: Frame, node: ast.Call, hint: t.Type | None) -> Value:
-    callee = places.load(frame, places.place_of(frame, node.callee), node.callee.span)
+    callee = access.load(frame, places.place_of(frame, node.callee), node.callee.span)
     if isinstance(callee, Const) and isinstance(callee.data, FnValue):
         return call_function(frame, callee.data, node.args, node.span)
     type_ = callee.type

@@ -141,7 +141,8 @@ def fn_matches(source: t.FnType, wanted: t.FnType) -> bool:
 def struct_fields(frame: Frame, value: Value, span: ast.Span) -> list[Value]:
     """The fields of any struct value, loaded if it is in memory."""
     assert isinstance(value.type, t.StructType)
-    from fabrica_bench.csl.sema.places import MemPlace, load
+    from fabrica_bench.csl.sema.access import load
+    from fabrica_bench.csl.sema.places import MemPlace
 
     parts: list[Value] = []
     for position, entry in enumerate(value.type.fields):

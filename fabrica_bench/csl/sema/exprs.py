@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins.registry import run_builtin
-from fabrica_bench.csl.sema import arith, places
+from fabrica_bench.csl.sema import access, arith, places
 from fabrica_bench.csl.sema.coerce import make_struct
 from fabrica_bench.csl.sema.dispatch import expression
 from fabrica_bench.csl.sema.errors import fail
@@ -61,7 +61,7 @@ def inline_assembly(frame: Frame, node: ast.AsmExpr, hint: t.Type | None) -> Val
 
 
 def _rvalue(frame: Frame, node: ast.Expr, hint: t.Type | None) -> Value:
-    return places.load(frame, places.place_of(frame, node), node.span)
+    return access.load(frame, places.place_of(frame, node), node.span)
 
 
 for _node_type in (ast.FieldAccess, ast.Deref, ast.Index):
@@ -97,7 +97,7 @@ def comptime_expression(frame: Frame, node: ast.ComptimeExpr, hint: t.Type | Non
 @expression(ast.Unary)
 def unary(frame: Frame, node: ast.Unary, hint: t.Type | None) -> Value:
     if node.op == "&":
-        return places.pointer_to(frame, places.place_of(frame, node.operand), node.span)
+        return access.pointer_to(frame, places.place_of(frame, node.operand), node.span)
     return arith.unary(frame, node.op, frame.expr(node.operand, hint), node.span)
 
 

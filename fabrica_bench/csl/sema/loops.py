@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
-from fabrica_bench.csl.sema import lower, places
+from fabrica_bench.csl.sema import access, components, lower, places
 from fabrica_bench.csl.sema.control import Target, check_label
 from fabrica_bench.csl.sema.dispatch import statement
 from fabrica_bench.csl.sema.errors import fail
@@ -58,7 +58,7 @@ def run_for(frame: Frame, node: ast.For) -> None:
     place = places.place_of(frame, iterable)
     type_ = place.type
     if isinstance(type_, t.RangeType):
-        value = places.load(frame, place, iterable.span)
+        value = access.load(frame, place, iterable.span)
         if not isinstance(value, Const):
             fail(iterable.span, "a run-time range can only be used directly in 'for'")
         if frame.comptime or node.is_inline:
@@ -68,7 +68,7 @@ def run_for(frame: Frame, node: ast.For) -> None:
             _range_loop(frame, node, RangeParts(type_.element, *(Const(type_.element, part) for part in value.data)))
         return
     if isinstance(type_, t.PointerType) and isinstance(type_.pointee, t.ArrayType):
-        place = places.deref_place(frame, places.load(frame, place, iterable.span), iterable.span)
+        place = components.deref_place(frame, access.load(frame, place, iterable.span), iterable.span)
         type_ = place.type
     if not isinstance(type_, t.ArrayType):
         fail(iterable.span, f"cannot iterate over a value of type '{type_.name}'", "use an array or @range(T, n)")
@@ -83,15 +83,15 @@ def run_for(frame: Frame, node: ast.For) -> None:
 
 def _known_array_loop(frame: Frame, node: ast.For, place: places.Place, type_: t.ArrayType) -> None:
     if frame.comptime:
-        value = places.load(frame, place, node.iterable.span)
+        value = access.load(frame, place, node.iterable.span)
         assert isinstance(value, Const)
         _known_loop(frame, node, (Const(type_.element, item) for item in value.data))
         return
 
     def items() -> Iterator[Value]:
         for position in range(type_.count):
-            element = places.element_place(frame, place, type_, position, node.iterable.span)
-            yield places.load(frame, element, node.iterable.span)
+            element = components.element_place(frame, place, type_, position, node.iterable.span)
+            yield access.load(frame, element, node.iterable.span)
 
     _known_loop(frame, node, items())
 
@@ -250,8 +250,8 @@ def _array_loop(frame: Frame, node: ast.For, place: places.Place, type_: t.Array
         return _compare(frame, "lt", ir.U16, counter, ir.Imm(type_.count))
 
     def item() -> Value:
-        element = places.element_place(frame, place, type_, counter, node.iterable.span)
-        return places.load(frame, element, node.iterable.span)
+        element = components.element_place(frame, place, type_, counter, node.iterable.span)
+        return access.load(frame, element, node.iterable.span)
 
     def advance() -> None:
         code.emit(ir.Bin(0, counter, "add", ir.U16, counter, ir.Imm(1)))

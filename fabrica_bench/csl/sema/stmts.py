@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
-from fabrica_bench.csl.sema import arith, lower, places
+from fabrica_bench.csl.sema import access, arith, lower, places
 from fabrica_bench.csl.sema.control import run_statements
 from fabrica_bench.csl.sema.dispatch import EXPRESSIONS, STATEMENTS, statement
 from fabrica_bench.csl.sema.errors import fail
@@ -110,10 +110,10 @@ def assign(frame: Frame, node: ast.Assign) -> None:
     if node.op == "=":
         value = frame.expr(node.value, place.type)
     else:
-        current = places.load(frame, place, node.target.span)
+        current = access.load(frame, place, node.target.span)
         operand = frame.expr(node.value)
         value = arith.binary(frame, node.op[:-1], current, operand, node.span)
-    places.store(frame, place, frame.coerce(value, place.type, node.value.span), node.span)
+    access.store(frame, place, frame.coerce(value, place.type, node.value.span), node.span)
 
 
 def _target(frame: Frame, node: ast.Expr) -> places.Place:

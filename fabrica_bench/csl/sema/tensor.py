@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from fabrica_bench.csl import ast
 from fabrica_bench.csl import types as t
-from fabrica_bench.csl.sema import places
+from fabrica_bench.csl.sema import access, places
 from fabrica_bench.csl.sema.coerce import make_struct
 from fabrica_bench.csl.sema.dispatch import expression
 from fabrica_bench.csl.sema.errors import fail
@@ -94,11 +94,11 @@ def _base(frame: Frame, node: ast.Expr) -> tuple[Value, tuple[int, ...]]:
     """Pointer to the tensor, and its extents. A pointer to an array stands for the array."""
     place = places.place_of(frame, node)
     if isinstance(place.type, t.PointerType):
-        pointer = places.load(frame, place, node.span)
+        pointer = access.load(frame, place, node.span)
         if place.type.is_many:
             return pointer, (0,)
     else:
-        pointer = places.pointer_to(frame, place, node.span)
+        pointer = access.pointer_to(frame, place, node.span)
     assert isinstance(pointer.type, t.PointerType)
     if not isinstance(pointer.type.pointee, t.ArrayType):
         fail(node.span, f"expected an array, got: '{place.type.name}'")
