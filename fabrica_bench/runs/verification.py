@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError
 from fabrica_bench.plugins import Budget
 from fabrica_bench.runs.events import EventKind, Progress, RunEvent, no_progress
 from fabrica_bench.runs.execution import environment_versions
@@ -79,24 +80,35 @@ class VerifyReport:
 
 
 def verify_run(
-    run_dir: Path, *, jobs: int = 2, key_file: Path | None = None, progress: Progress = no_progress
+    run_dir: Path,
+    *,
+    only: Collection[str] | None = None,
+    jobs: int = 2,
+    key_file: Path | None = None,
+    progress: Progress = no_progress,
 ) -> VerifyReport:
     """Execute every stored candidate of a run again.
 
     Args:
         run_dir: The run folder; it is only read.
+        only: Names of the tasks to verify; None for all.
         jobs: Candidates scored at the same time.
         key_file: The run's held-out key, when it isn't in the state folder.
         progress: Told what happens.
 
     Raises:
-        FabricaError: There is no run, its key is missing, or the machine failed.
+        FabricaError: There is no run, its key is missing, `only` names a task that isn't in it, or the machine failed.
     """
     store = RunStore.open(run_dir)
     manifest = store.manifest
     key = find_key(manifest.key_fingerprint, key_file)
     records = store.records()
-    verdicts = {(r.task, r.attempt): r for r in records if isinstance(r, VerdictRecord)}
+    unknown = set(only or ()) - set(manifest.config["tasks"])
+    if unknown:
+        raise UnknownNameError("task in this run", min(unknown), manifest.config["tasks"])
+    verdicts = {
+        (r.task, r.attempt): r for r in records if isinstance(r, VerdictRecord) and (only is None or r.task in only)
+    }
     candidates = {(r.task, r.attempt): r for r in records if isinstance(r, CandidateRecord)}
     rows: dict[tuple[str, int], VerifiedRow] = {}
 
@@ -129,7 +141,7 @@ def verify_run(
             files = {name: store.get_text(digest) for name, digest in candidate.files.items()}
             workers.submit(_spec(manifest.config, manifest.model, job, files))
         workers.run()
-    total = len(manifest.config["tasks"]) * manifest.config["repeat"]
+    total = len(manifest.config["tasks"] if only is None else set(only)) * manifest.config["repeat"]
     return VerifyReport(
         run_dir, tuple(rows[job] for job in verdicts), tuple(_conditions(store)), partial=len(verdicts) < total
     )

@@ -29,7 +29,9 @@ def test_the_reference_is_valid_on_every_task_and_verifies(tmp_path: Path) -> No
     summary = execute_run(run("reference", tmp_path / "run"))
     assert {row.task: row.outcome for row in summary.rows if not row.valid} == {}
     assert all(row.speedup == 1.0 for row in summary.rows)
-    assert verify_run(tmp_path / "run", jobs=4).ok
+    # One task is enough here: what verification finds is tested elsewhere.
+    report = verify_run(tmp_path / "run", only={"Laplacian2D-Halo"})
+    assert (report.ok, report.checked) == (True, 1)
 
 
 def test_a_program_that_computes_nothing_is_valid_on_no_task(tmp_path: Path) -> None:

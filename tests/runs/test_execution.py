@@ -373,6 +373,8 @@ def test_verification_finds_the_same_verdicts(config: Config) -> None:
     summary = execute_run(config(repeat=2))
     report = verify_run(summary.run_dir)
     assert (report.ok, report.checked, report.different, report.conditions) == (True, 2, 0, ())
+    with pytest.raises(FabricaError, match="unknown task in this run"):
+        verify_run(summary.run_dir, only={"ReLU-1PE"})
     json.dumps(report.to_json())
 
 
