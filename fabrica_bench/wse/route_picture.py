@@ -135,8 +135,8 @@ class _Picture:
     def _route(self, route: Route) -> Iterator[str]:
         x, y, color, config = route
         code = color_code(color)
-        yield f'<g stroke="{code}" fill="none" stroke-width="2"><title>PE({x},{y}) color {color}: '
-        yield f"{escape(describe(config))}</title>"
+        text = escape(f"PE({x},{y}) color {color}: {describe(config)}")
+        yield f'<g stroke="{code}" fill="none" stroke-width="2"><title>{text}</title>'
         drawn = 0, 0
         for position in positions(config):
             dash = ' stroke-dasharray="4 3"' if position.number else ""
