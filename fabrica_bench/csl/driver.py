@@ -41,18 +41,18 @@ class CompileOptions:
 
 @dataclass(frozen=True)
 class CompileOutput:
-    """The program, what the compiler warned about, and the lines of `@comptime_print`."""
+    """The program, and what the compiler has to say about it: warnings, and the notes of `@comptime_print`."""
 
     program: ir.Program
     warnings: list[Diagnostic]
-    printed: tuple[str, ...] = ()
 
 
 def compile_program(options: CompileOptions) -> CompileOutput:
     """Compile the program of `options.file`.
 
     Raises:
-        CslError: The program or the options are wrong; the diagnostics say where and why.
+        CslError: The program or the options are wrong; the diagnostics say where and why. Warnings and notes from
+            before the error are among them.
     """
     from fabrica_bench.csl.sema.program import analyse_program
 

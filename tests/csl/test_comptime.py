@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from helpers.csl_eval import compile_body, errors_of
 
+from fabrica_bench.csl.diagnostics import CslError, Severity
+
 
 def holds(folder: Path, *conditions: str, body: str = "", **options: object) -> None:
     """All conditions are true at comptime."""
@@ -272,5 +274,13 @@ def test_a_loop_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_comptime_print_shows_values_where_they_are(tmp_path: Path) -> None:
-    output = compile_body(tmp_path, 'comptime { @comptime_print("n", 3, .{ .a = [2]i16{ 1, 2 } }, NORTH == SOUTH); }')
-    assert output.printed[0].endswith("pe.csl:4:12: n 3 .{ .a = { 1, 2 } } false")
+    body = 'comptime { @comptime_print("n", 3, .{ .a = [2]i16{ 1, 2 } }, NORTH == SOUTH); }'
+    (note,) = compile_body(tmp_path, body).warnings
+    assert (note.severity, note.message) == (Severity.NOTE, "n 3 .{ .a = { 1, 2 } } false")
+    assert str(note.span).endswith("pe.csl:4:12")
+
+
+def test_what_was_printed_before_an_error_is_shown_with_it(tmp_path: Path) -> None:
+    with pytest.raises(CslError) as caught:
+        compile_body(tmp_path, 'comptime { @comptime_print("before"); @comptime_assert(false); }')
+    assert [entry.message for entry in caught.value.diagnostics] == ["before", "comptime_assert failed: false"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fabrica_bench.csl.diagnostics import CslError
+from fabrica_bench.csl.diagnostics import CslError, Severity
 from fabrica_bench.csl.driver import CompileOptions, CompileOutput, compile_program
 
 ONE_PE = """
@@ -51,8 +51,13 @@ def errors_of(folder: Path, body: str, **options: Any) -> list[str]:
     try:
         compile_body(folder, body, **options)
     except CslError as problem:
-        return [diagnostic.message for diagnostic in problem.diagnostics]
+        return error_messages(problem)
     raise AssertionError("the program compiles")
+
+
+def error_messages(problem: CslError) -> list[str]:
+    """The errors among the diagnostics of a failed compilation."""
+    return [entry.message for entry in problem.diagnostics if entry.severity is Severity.ERROR]
 
 
 def layout_errors(folder: Path, layout: str, pe: str = "", **options: Any) -> list[str]:
@@ -60,7 +65,7 @@ def layout_errors(folder: Path, layout: str, pe: str = "", **options: Any) -> li
     try:
         compile_text(folder, pe, layout=layout, **options)
     except CslError as problem:
-        return [diagnostic.message for diagnostic in problem.diagnostics]
+        return error_messages(problem)
     raise AssertionError("the program compiles")
 
 

@@ -51,9 +51,8 @@ def comptime_assert(call: Call) -> Value:
 
 @builtin("comptime_print", args=(0, UNBOUNDED))
 def comptime_print(call: Call) -> Value:
-    line, column = call.span.file.position(call.span.start)
     parts = [show(call.const(index)) for index in range(call.count)]
-    call.frame.unit.session.printed.append(f"{call.span.file.path}:{line}:{column}: {' '.join(parts)}")
+    call.frame.unit.session.note(call.span, " ".join(parts))
     return VOID_VALUE
 
 

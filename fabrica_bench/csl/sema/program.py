@@ -84,10 +84,12 @@ def _analyse(options: CompileOptions, compile_: Callable[[Session, CompileOption
     try:
         program = compile_(session, options)
     except RecursionError:
-        raise CslError([_too_deep()]) from None
+        raise CslError([_too_deep(), *session.warnings]) from None
+    except CslError as problem:
+        raise CslError([*problem.diagnostics, *session.warnings]) from None
     finally:
         sys.setrecursionlimit(before)
-    return CompileOutput(program, session.warnings, tuple(session.printed))
+    return CompileOutput(program, session.warnings)
 
 
 def _too_deep() -> Diagnostic:

@@ -31,7 +31,6 @@ class Session:
         self.arch = options.arch
         self.fp16 = t.FloatType(options.fp16)
         self.warnings: list[Diagnostic] = []
-        self.printed: list[str] = []
         self.steps = 0
         self.call_depth = 0
         self.color_configs: dict[Any, ir.ColorConfig] = {}
@@ -90,6 +89,10 @@ class Session:
         if key not in self._warned:
             self._warned.add(key)
             self.warnings.append(Diagnostic(Severity.WARNING, message, span, hint))
+
+    def note(self, span: ast.Span, text: str) -> None:
+        """Add what `@comptime_print` says."""
+        self.warnings.append(Diagnostic(Severity.NOTE, text, span))
 
     # ------------------------------------------------------------------------------------------ budget
 
