@@ -2,6 +2,7 @@
 
 `out.json`               `{"params": {name: value as text}, "colors": {name: value as text}}`; host scripts read it
 `bin/out_rpc.json`       exported symbols in the vendor's schema (`rpc_symbols`)
+`bin/layout.json`        streams and initial data of programs made with the layout API
 `bin/program.json.gz`    the compiled program of the embedded simulator
 """
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 PARAMS_FILE: Final = "out.json"
 RPC_FILE: Final = "bin/out_rpc.json"
+LAYOUT_FILE: Final = "bin/layout.json"
 PROGRAM_FILE: Final = "bin/program.json.gz"
 RECOMPILE: Final = "compile the program again with Fabrica-Bench's cslc"
 

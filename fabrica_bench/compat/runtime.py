@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from fabrica_bench.compat import sessions
 from fabrica_bench.compat.artifacts import read_artifact
+from fabrica_bench.compat.direct_links import DirectLinks, receive_command, send_command, store
 from fabrica_bench.compat.launch_args import typed_arguments, untyped_arguments
 from fabrica_bench.compat.platforms import (
     MemcpyDataType,
@@ -31,6 +32,7 @@ from fabrica_bench.compat.statistics import write_log, write_statistics
 from fabrica_bench.compat.tracing import Recording, recording_from_environment
 from fabrica_bench.compat.transfers import Region, Words, check_array, check_region, to_device, to_host
 from fabrica_bench.csl.ir import ExportName
+from fabrica_bench.errors import from_os_error
 from fabrica_bench.wse.commands import Command, CopyIn, CopyOut, Handle, Launch, Limits, StreamIn, StreamOut
 from fabrica_bench.wse.faults import SimulationError
 from fabrica_bench.wse.machine import Machine
@@ -102,6 +104,7 @@ class SdkRuntime:
                 f"SdkRuntime: a program compiled for {self._program.arch} on a {platform.target.value} platform",
                 remedy="pass the matching SdkTarget, or compile with another --arch",
             )
+        self._links = DirectLinks(self._directory)
         self._exports = {export.name: export for export in self._program.exports}
         self._by_id = {export.id: export for export in self._program.exports}
         self._state = _State.NEW
@@ -118,6 +121,7 @@ class SdkRuntime:
         self._recording = recording_from_environment(self._program, self._directory)
         sink = self._recording.recorder if self._recording is not None else None
         self._machine = Machine(self._program, limits=limits_from_environment(), trace=sink)
+        self._links.write_memory(self._program, self._machine)
         self._state = _State.LOADED
 
     def run(self) -> None:
@@ -134,6 +138,7 @@ class SdkRuntime:
         if self._pending:
             self._advance(self._pending[-1])
         self._simulate(machine.drain)
+        self._pending = [item for item in self._pending if not item.complete()]
         self._close()
 
     def _close(self) -> None:
@@ -324,6 +329,58 @@ class SdkRuntime:
         """Deprecated form of `launch`: the arguments are 32-bit words, unchecked."""
         export = self._function("call", name)
         return self._issue("call", [Launch(name, untyped_arguments(name, export.params, list(args)))], None, nonblock)
+
+    # ------------------------------------------------------------------------------------------ direct links
+
+    def get_port_id(self, name: str) -> int:
+        """Id of a stream of an `SdkLayout` program.
+
+        Raises:
+            HostError: The program has no stream of this name.
+        """
+        return self._links.find("get_port_id", name).id
+
+    def report_port_infos(self) -> str:
+        """The streams of an `SdkLayout` program, one per line."""
+        return "\n".join(map(str, self._links.streams))
+
+    def send(self, port: str | int, src: npt.NDArray[Any], count: int | None = None, *, nonblock: bool = False) -> Task:
+        """Send the first `count` 32-bit words of `src` (default: all) into an input stream, given by name or id.
+
+        A blocking call ends when the device has taken the words, or when nothing but them waits.
+        """
+        command = send_command("send", self._links.find("send", port, "h2d"), src, count)
+        return self._issue("send", [command], None, nonblock)
+
+    def receive(
+        self, port: str | int, dest: npt.NDArray[Any], count: int | None = None, *, nonblock: bool = False
+    ) -> Task:
+        """Receive `count` 32-bit words (default: as many as `dest` holds) from an output stream into `dest`."""
+        command = receive_command("receive", self._links.find("receive", port, "d2h"), dest, count)
+
+        def keep(handle: Handle) -> None:
+            assert handle.result is not None
+            store(dest, handle.result)
+
+        return self._issue("receive", [command], keep, nonblock)
+
+    def receive_tofile(
+        self, port: str | int, path: str | os.PathLike[str], count: int | None = None, *, nonblock: bool = False
+    ) -> Task:
+        """Receive words (default: the size of the stream's port) and write them to a file, little endian."""
+        stream = self._links.find("receive_tofile", port, "d2h")
+        words = np.empty(stream.size if count is None else int(count), dtype="<u4")
+        command = receive_command("receive_tofile", stream, words, None)
+
+        def keep(handle: Handle) -> None:
+            assert handle.result is not None
+            store(words, handle.result)
+            try:
+                Path(path).write_bytes(words.tobytes())
+            except OSError as error:
+                raise from_os_error(error) from error
+
+        return self._issue("receive_tofile", [command], keep, nonblock)
 
     def is_task_done(self, task: Task) -> bool:
         """Whether the command is done. Time advances until it is, since nothing else would advance it."""
