@@ -24,7 +24,7 @@ Lists inside `Const.data` are never changed in place, except by the `Cell` that 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fabrica_bench.csl import ast, ir
@@ -147,14 +147,6 @@ class MemVar:
 
 
 Binding = Const | Rt | Agg | Cell | RegVar | MemVar | GlobalVar
-
-
-@dataclass(slots=True)
-class Struct:
-    """A comptime struct value read by field name (convenience for builtins)."""
-
-    type: t.StructType
-    values: dict[str, Value] = field(default_factory=dict)
 
 
 def copy_data(data: Any) -> Any:

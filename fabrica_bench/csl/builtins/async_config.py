@@ -10,6 +10,7 @@ from fabrica_bench.csl.builtins.dsd import PRIORITIES, Properties
 from fabrica_bench.csl.builtins.registry import Call
 from fabrica_bench.csl.builtins.tasks import id_space
 from fabrica_bench.csl.sema.calls import runtime_instance
+from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.values import Const, FnValue, Value
 
 if TYPE_CHECKING:
@@ -39,7 +40,18 @@ def operation_config(call: Call, index: int | None, operands: Sequence[Operand])
     )
     if config.is_async and not reaches_fabric:
         call.fail("an asynchronous operation needs a fabric operand", index, "remove .async, or use a fabric DSD")
+    if config.is_async:
+        _check_queues(call, operands)
     return config
+
+
+def _check_queues(call: Call, operands: Sequence[Operand]) -> None:
+    """An asynchronous operation runs on the microthread of its queue, so it must have one."""
+    for operand in operands:
+        data = operand.value.data if isinstance(operand.value, Const) else None
+        if isinstance(data, ir.Dsd) and data.kind in ("fabin", "fabout") and data.queue < 0:
+            name = "input_queue" if data.kind == "fabin" else "output_queue"
+            fail(operand.span, f"an asynchronous operation needs the '{name}' of its {data.kind}_dsd")
 
 
 def _properties(call: Call, index: int, known: Sequence[str], what: str) -> Properties:

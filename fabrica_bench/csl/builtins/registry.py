@@ -66,7 +66,7 @@ def builtin(
 class Call:
     """A builtin call being analysed: its arguments on demand, and where it is."""
 
-    __slots__ = ("discarded", "frame", "hint", "node")
+    __slots__ = ("frame", "hint", "node")
 
     def __init__(self, frame: Frame, node: ast.BuiltinCall, hint: t.Type | None = None) -> None:
         self.frame = frame

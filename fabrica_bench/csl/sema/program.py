@@ -15,6 +15,7 @@ from fabrica_bench.csl.diagnostics import CslError, Diagnostic
 from fabrica_bench.csl.linker import link
 from fabrica_bench.csl.sema import register_all
 from fabrica_bench.csl.sema.calls import lower_instance, runtime_instance
+from fabrica_bench.csl.sema.checks import warn_about
 from fabrica_bench.csl.sema.control import run_statements
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.layout import LayoutState, TileCode
@@ -261,6 +262,8 @@ def _images(session: Session, layout: LayoutState) -> tuple[list[CompiledImage],
                 break
     if errors or failed:
         raise CslError(errors)
+    for path in dict.fromkeys(code.path for code in codes):
+        warn_about([(compiled.unit, compiled.image) for compiled in images if compiled.code.path == path])
     return images, tiles
 
 

@@ -78,6 +78,7 @@ class Unit:
         self.worklist: list[FnInstance] = []
         self.errors: list[Diagnostic] = []
         self.locations: list[tuple[str, int, int]] = [("", 0, 0)]
+        self.location_spans: list[ast.Span | None] = [None]
         self._location_index: dict[tuple[int, int], int] = {}
         self._constants: dict[Any, GlobalVar] = {}
         self.signatures: dict[Any, Any] = {}
@@ -138,6 +139,7 @@ class Unit:
             line, column = span.file.position(span.start)
             found = self._location_index[key] = len(self.locations)
             self.locations.append((span.file.path, line, column))
+            self.location_spans.append(span)
         return found
 
     # ----------------------------------------------------------------------------------------- instances
