@@ -7,8 +7,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fabrica_bench.plugins import AgentGaveUp, AgentTools, Budget, Candidate, TaskView
-
 from fabrica_agent.analyst import analyse
 from fabrica_agent.architect import design
 from fabrica_agent.cuda.source import parse
@@ -21,6 +19,7 @@ from fabrica_agent.models.selection import model_name, provider
 from fabrica_agent.optimizer import Scored, optimise
 from fabrica_agent.records import Implementation, Review
 from fabrica_agent.reviewer import review_compile, review_run
+from fabrica_bench.plugins import AgentGaveUp, AgentTools, Budget, Candidate, TaskView
 
 MARGIN_S = 5.0
 """Wall-clock seconds to keep for handing over the candidate."""

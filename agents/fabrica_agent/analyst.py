@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fabrica_agent.cuda import source as cu
-from fabrica_agent.cuda.source import Cursor, CudaSource
+from fabrica_agent.cuda.source import CudaSource, Cursor
 from fabrica_agent.cuda.translator import parameters
 from fabrica_agent.cuda.types import ctype
 from fabrica_agent.cuda.values import PointerType, ScalarType
@@ -22,7 +22,9 @@ def analyse(source: CudaSource) -> SourceAnalysis:
         UnsupportedError: No host function launches a kernel.
     """
     entry = find_entry(source)
-    launched = [c.spelling for f in source.functions for c in cu.subtree(f) if c.kind.name == "CALL_EXPR" and cu.is_launch(c)]
+    launched = [
+        c.spelling for f in source.functions for c in cu.subtree(f) if c.kind.name == "CALL_EXPR" and cu.is_launch(c)
+    ]
     return SourceAnalysis(
         entry=entry.spelling,
         parameters=tuple(_parameter(p) for p in parameters(entry)),
@@ -43,20 +45,13 @@ def find_entry(source: CudaSource) -> Cursor:
         UnsupportedError: There is none.
     """
     hosts = [f for f in source.functions if not cu.is_kernel(f)]
-    calls = {f.hash: _callees(f) for f in hosts}
-    launching = {f.hash for f in hosts if _launches(f)}
-    while True:
-        more = {h for h, callees in calls.items() if callees & launching} - launching
-        if not more:
-            break
-        launching |= more
-    candidates = [f for f in hosts if f.hash in launching]
-    called = {c for h in launching for c in calls[h]}
+    reached = {f.hash: _reached(f, set()) for f in hosts}
+    candidates = [f for f in hosts if any(_launches(g) for g in (f, *reached[f.hash]))]
+    called = {g.hash for f in candidates for g in reached[f.hash]}
     top = [f for f in candidates if f.hash not in called] or candidates
     if not top:
         raise UnsupportedError(
-            "no host function launches a kernel, so grid, block and arguments are unknown; "
-            'add an `extern "C"` launcher'
+            'no host function launches a kernel, so grid, block and arguments are unknown; add an `extern "C"` launcher'
         )
     return min(top, key=lambda f: (f.spelling == "main", not _extern_c(f), f.location.line))
 
@@ -65,12 +60,16 @@ def _launches(function: Cursor) -> bool:
     return any(c.kind.name == "CALL_EXPR" and cu.is_launch(c) for c in cu.subtree(function))
 
 
-def _callees(function: Cursor) -> set[int]:
-    found = set()
+def _reached(function: Cursor, seen: set[int]) -> list[Cursor]:
+    """Functions that a function calls, directly or not, template instances included."""
+    found: list[Cursor] = []
     for c in cu.subtree(function):
-        if c.kind.name == "CALL_EXPR" and c.referenced is not None:
-            callee = c.referenced.get_definition() or c.referenced
-            found.add(callee.hash)
+        if c.kind.name != "CALL_EXPR" or c.referenced is None:
+            continue
+        callee = c.referenced.get_definition() or c.referenced
+        if callee.hash not in seen and callee.kind.name == "FUNCTION_DECL":
+            seen.add(callee.hash)
+            found += [callee, *_reached(callee, seen)]
     return found
 
 
@@ -149,6 +148,10 @@ def _allocations(source: CudaSource) -> list[str]:
     for f in source.functions:
         for c in cu.subtree(f):
             if c.kind.name == "CALL_EXPR" and c.spelling in _ALLOCATORS:
-                names = [k.spelling for k in cu.subtree(c) if k.kind.name == "DECL_REF_EXPR" and k.spelling not in _ALLOCATORS]
+                names = [
+                    k.spelling
+                    for k in cu.subtree(c)
+                    if k.kind.name == "DECL_REF_EXPR" and k.spelling not in _ALLOCATORS
+                ]
                 found.extend(names[:1])
     return found

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fabrica_bench.plugins import AgentGaveUp
-
 from fabrica_agent.records import (
-    Binding, BindingKind, Decomposition, Design, LaunchParameter, Placement, SourceAnalysis, TaskFacts,
+    Binding,
+    BindingKind,
+    Decomposition,
+    Design,
+    LaunchParameter,
+    Placement,
+    SourceAnalysis,
+    TaskFacts,
 )  # fmt: skip
+from fabrica_bench.plugins import AgentGaveUp
 
 _BYTES = {"f32": 4, "i32": 4, "u32": 4, "f16": 2, "i16": 2, "u16": 2, "i8": 1, "u8": 1}
 _DECORATIONS = ("d_", "dev_", "h_", "g_", "in_", "out_", "p_")
@@ -93,7 +99,9 @@ def bind(
     missing = [p.name for p in analysis.parameters if p.name not in bound]
     if missing:
         offered = ", ".join(n for names in pools.values() for n in names)
-        raise AgentGaveUp([f"nothing visible corresponds to launcher parameter {n} (there are: {offered})" for n in missing])
+        raise AgentGaveUp(
+            [f"nothing visible corresponds to launcher parameter {n} (there are: {offered})" for n in missing]
+        )
     taken = {b.name for b in bound.values() if b.kind is BindingKind.TENSOR}
     result = None
     if analysis.returns_value:
@@ -137,7 +145,7 @@ def _bind_by_name(
 
 
 def _is_opaque(p: LaunchParameter) -> bool:
-    return not p.pointer and ("cudaStream" in p.type or "cudaEvent" in p.type) or "CUstream" in p.type
+    return (not p.pointer and ("cudaStream" in p.type or "cudaEvent" in p.type)) or "CUstream" in p.type
 
 
 def _bind_rest(

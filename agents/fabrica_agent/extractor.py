@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from fabrica_bench.plugins import AgentGaveUp, TaskView
-
 from fabrica_agent.extraction.commands import sizes
 from fabrica_agent.extraction.host import observe
 from fabrica_agent.extraction.layout import layout_facts, window_facts
 from fabrica_agent.records import FunctionFact, LayoutFacts, TaskFacts, WindowFact
+from fabrica_bench.plugins import AgentGaveUp, TaskView
 
 
 def extract(view: TaskView) -> TaskFacts:

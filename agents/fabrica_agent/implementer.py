@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from fabrica_bench.plugins import AgentGaveUp, TaskView
-
 from fabrica_agent.analyst import analyse
 from fabrica_agent.architect import design
 from fabrica_agent.csl.module import Variant, write_module
@@ -20,6 +18,7 @@ from fabrica_agent.lowering.options import Options
 from fabrica_agent.lowering.pipeline import lower
 from fabrica_agent.models.protocol import ModelProvider, ModelRequest
 from fabrica_agent.records import Design, Implementation, Review, SourceAnalysis, TaskFacts
+from fabrica_bench.plugins import AgentGaveUp, TaskView
 
 PROMPTS = Path(__file__).parent / "prompts"
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from fabrica_bench.plugins import CompileOutcome, VisibleRun
-
 from fabrica_agent.records import FailureKind, Review, Route
+from fabrica_bench.plugins import CompileOutcome, VisibleRun
 
 # (kind, route, words that betray it), first match wins; the texts are those of the toolchain and of the scorer.
 _RULES: tuple[tuple[FailureKind, Route, tuple[str, ...]], ...] = (
-    (FailureKind.MEMORY, Route.REDESIGN, ("out of pe memory", "ran out of", "48 kib", "bytes of memory", "memory overflow")),
+    (
+        FailureKind.MEMORY,
+        Route.REDESIGN,
+        ("out of pe memory", "ran out of", "48 kib", "bytes of memory", "memory overflow"),
+    ),
     (FailureKind.DEADLOCK, Route.REPAIR_CODE, ("deadlock", "nothing can advance", "stall", "budget")),
     (FailureKind.FAULT, Route.REPAIR_CODE, ("fault", "outside", "out of bounds", "assert")),
     (FailureKind.TIMING, Route.REPAIR_INTERFACE, ("timing", "stamp", "window", "implausibl", "lower bound")),
@@ -17,7 +20,11 @@ _RULES: tuple[tuple[FailureKind, Route, tuple[str, ...]], ...] = (
         Route.REPAIR_INTERFACE,
         ("contract", "was not declared", "export", "symbol", "frozen", "missing param", "mutab"),
     ),
-    (FailureKind.NUMERICAL, Route.REPAIR_CODE, ("mismatch", "differs", "correct", "tolerance", "finite", "changed its input")),
+    (
+        FailureKind.NUMERICAL,
+        Route.REPAIR_CODE,
+        ("mismatch", "differs", "correct", "tolerance", "finite", "changed its input"),
+    ),
 )
 
 

@@ -16,15 +16,30 @@ from fabrica_agent.csl.functions import DEPENDS, HELPERS, LIBRARY, USES_MATH
 from fabrica_agent.csl.names import Identifiers
 from fabrica_agent.lowering.fold import int_value
 from fabrica_agent.lowering.ir import (
-    COMPARISONS, Bin, Bitcast, Call, Cast, Const, Expr, LaneRead, Load, Op, Param, Select, Ty, Un, UnsupportedError, Var,
+    COMPARISONS,
+    Bin,
+    Bitcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    LaneRead,
+    Load,
+    Op,
+    Param,
+    Select,
+    Ty,
+    Un,
+    UnsupportedError,
+    Var,
     walk,
 )  # fmt: skip
 from fabrica_agent.lowering.ranges import Range, fits, span
 
 _COMPARE = {Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">=", Op.EQ: "==", Op.NE: "!="}
 _ARITHMETIC = {
-    Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.DIV: "/", Op.MOD: "%", Op.SHL: "<<", Op.SHR: ">>", Op.AND: "&", Op.OR: "|",
-    Op.XOR: "^",
+    Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.DIV: "/", Op.MOD: "%", Op.SHL: "<<", Op.SHR: ">>", Op.AND: "&",
+    Op.OR: "|", Op.XOR: "^",
 }  # fmt: skip
 # Binding strength of the operators that the output leaves unbracketed.
 _LEVEL = {"*": 5, "/": 5, "%": 5, "+": 4, "-": 4, "<<": 3, ">>": 3, "&": 2, "^": 2, "|": 2}
@@ -172,6 +187,8 @@ class Expressions:
                 return self._min_max(op, a, b, ty)
             case Bin(op=Op.SHL | Op.SHR as op, a=a, b=b):
                 left, left_level = self._typed(a, ty)
+                if isinstance(a, Const):
+                    left, left_level = f"@as({ty.value}, {left})", _ATOM
                 amount = str(int_value(b)) if isinstance(b, Const) else self.operand(b, Ty.U16)
                 return f"{_wrap(left, left_level, _PREFIX)} {_ARITHMETIC[op]} {amount}", _LEVEL[_ARITHMETIC[op]]
             case Bin(op=op, a=a, b=b):
@@ -270,7 +287,10 @@ class Expressions:
             case Bin(op=Op.LAND | Op.LOR as op, a=a, b=b):
                 left, left_level = self._bool(a)
                 right, right_level = self._bool(b)
-                return f"{_wrap(left, left_level, _COMPARISON)} {op.value} {_wrap(right, right_level, _COMPARISON)}", _LOGIC
+                return (
+                    f"{_wrap(left, left_level, _COMPARISON)} {op.value} {_wrap(right, right_level, _COMPARISON)}",
+                    _LOGIC,
+                )
             case Bin(op=op, a=a, b=b) if op in COMPARISONS:
                 return self._comparison(op, a, b)
             case Bin(op=op, a=a, b=b):

@@ -70,7 +70,7 @@ fn rint(x: f32) f32 {
   if (half + half == low) { return low; }
   return low + 1.0;
 }""",
-    "erf": """// Error function: its series near zero, elsewhere formula 7.1.26 of Abramowitz and Stegun (error below 1.5e-7).
+    "erf": """// Error function: a series near zero, else formula 7.1.26 of Abramowitz and Stegun, error below 1.5e-7.
 fn erf(x: f32) f32 {
   const size = math.abs(x);
   if (size < 0.25) {

@@ -14,7 +14,7 @@ from fabrica_agent.csl.functions import HELPERS
 from fabrica_agent.csl.names import Identifiers
 from fabrica_agent.csl.statements import Statements, storage_type
 from fabrica_agent.lowering import fold
-from fabrica_agent.lowering.ir import Buffer, Program, Reduce, Ty, UnsupportedError, walk_stmts
+from fabrica_agent.lowering.ir import Buffer, For, Program, Reduce, Ty, UnsupportedError, walk_stmts
 from fabrica_agent.lowering.options import Options
 
 PE_BYTES = 48 * 1024
@@ -85,8 +85,8 @@ class Variant:
 
 
 HEADER = (
-    "Compiled from CUDA: blocks and threads became loops, barriers the boundaries between them, per-thread variables that",
-    "live across a barrier arrays, and elementwise work DSD operations.",
+    "Compiled from CUDA: blocks and threads became loops, barriers the boundaries between them, per-thread variables",
+    "that live across a barrier arrays, and elementwise work DSD operations.",
 )
 
 
@@ -121,6 +121,7 @@ class _Section:
         statements.globals = {
             s.target: types[s.target] for s in walk_stmts(program.body) if isinstance(s, Reduce) and s.index is None
         }
+        statements.counters = {s.var for s in walk_stmts(program.body) if isinstance(s, For)}
         self.body = statements.block(program.body, 0, frozenset(v.name for v in program.args))
         self.statements = statements
         self._check_memory()

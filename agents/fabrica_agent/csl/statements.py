@@ -8,8 +8,33 @@ from fabrica_agent.csl.expressions import Expressions
 from fabrica_agent.csl.names import Identifiers
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import (
-    Access, Assign, Body, Break, Const, Continue, Expr, For, If, Load, Note, Op, Param, Reduce, Stmt, Store, Ty,
-    UnsupportedError, Var, VecOp, Vector, While, assigned, bodies, read_names, stmt_exprs, walk,
+    Access,
+    Assign,
+    Body,
+    Break,
+    Const,
+    Continue,
+    Expr,
+    For,
+    If,
+    Load,
+    Note,
+    Op,
+    Param,
+    Reduce,
+    Stmt,
+    Store,
+    Ty,
+    UnsupportedError,
+    Var,
+    VecOp,
+    Vector,
+    While,
+    assigned,
+    bodies,
+    read_names,
+    stmt_exprs,
+    walk,
 )  # fmt: skip
 from fabrica_agent.lowering.ranges import Range, fits, span
 
@@ -44,6 +69,7 @@ class Statements:
     lengths: dict[str, int]
     dsds: dict[str, tuple[str, str]] = field(default_factory=dict)
     globals: dict[str, Ty] = field(default_factory=dict)
+    counters: set[str] = field(default_factory=set)
 
     def block(self, body: Body, indent: int, declared: frozenset[str]) -> list[str]:
         """The lines of a body. `declared`: variables that an enclosing block declares."""
@@ -67,7 +93,6 @@ class Statements:
 
     def _to_declare(self, body: Body, declared: frozenset[str]) -> set[str]:
         """Variables used in more than one statement of the body, or directly in it: they live in this block."""
-        loops = {s.var for s in body if isinstance(s, For)}
         uses: dict[str, int] = {}
         for s in body:
             direct = {n.name for e in stmt_exprs(s) for n in walk(e) if isinstance(n, Var)}
@@ -81,7 +106,7 @@ class Statements:
             for name in inner:
                 parts = sum(1 for b in bodies(s) if name in assigned(b) | read_names(b))
                 uses[name] = uses.get(name, 0) + parts
-        return {n for n, count in uses.items() if count > 1} - declared - loops - set(self.globals)
+        return {n for n, count in uses.items() if count > 1} - declared - self.counters - set(self.globals)
 
     def _declaration(self, s: Assign, *, constant: bool) -> str:
         ty = self.expressions.types[s.name]
@@ -211,7 +236,8 @@ class Statements:
             start = self.expressions.as_type(x.start, Ty.I16)
             zero = fold.is_const(x.start, 0)
             element = (moved if zero else f"{start} + {moved}") if x.stride > 0 else f"{start} - {moved}"
-        text = f"@get_dsd(mem1d_dsd, .{{ .tensor_access = |i|{{{extent}}} -> {self.identifiers.of(x.buffer)}[{element}] }})"
+        place = f"{self.identifiers.of(x.buffer)}[{element}]"
+        text = f"@get_dsd(mem1d_dsd, .{{ .tensor_access = |i|{{{extent}}} -> {place} }})"
         if text not in self.dsds:
             suffix = "_dsd" if x.stride == 1 else f"_by_{abs(x.stride)}_dsd"
             self.dsds[text] = (self.identifiers.fresh(x.buffer + suffix), text)

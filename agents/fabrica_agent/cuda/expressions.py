@@ -13,15 +13,58 @@ from typing import NoReturn
 from fabrica_agent.cuda import source as cu
 from fabrica_agent.cuda.mutation import mutation
 from fabrica_agent.cuda.source import Cursor
-from fabrica_agent.cuda.types import ctype, scalar_count, scalar_of, size_of
+from fabrica_agent.cuda.types import ctype, kind_name, scalar_count, scalar_of, size_of
 from fabrica_agent.cuda.values import (
-    Aggregate, ArrayType, ArrayVar, Binding, Closure, CType, Element, Fixed, Frame, Opaque, OpaqueType, Place, Pointer,
-    PointerType, PointerVar, RawMemory, ScalarType, ScalarVar, StructType, StructVar, Value,
+    Aggregate,
+    ArrayType,
+    ArrayVar,
+    Binding,
+    Closure,
+    CType,
+    Element,
+    Fixed,
+    Frame,
+    Opaque,
+    OpaqueType,
+    Place,
+    Pointer,
+    PointerType,
+    PointerVar,
+    RawMemory,
+    ScalarType,
+    ScalarVar,
+    StructType,
+    StructVar,
+    Value,
 )  # fmt: skip
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import (
-    BLOCK, COMPARISONS, THREAD, Assign, Atomic, Bin, Bitcast, Buffer, Call, Cast, Const, Expr, If, LaneRead, Load, Op, Param,
-    Select, Space, Stmt, Store, Ty, Un, UnsupportedError, Var, walk,
+    BLOCK,
+    COMPARISONS,
+    THREAD,
+    Assign,
+    Atomic,
+    Bin,
+    Bitcast,
+    Buffer,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    If,
+    LaneRead,
+    Load,
+    Op,
+    Param,
+    Select,
+    Space,
+    Stmt,
+    Store,
+    Ty,
+    Un,
+    UnsupportedError,
+    Var,
+    walk,
 )  # fmt: skip
 
 SCALAR_NODES = Const | Param | Var | Load | LaneRead | Bin | Un | Cast | Bitcast | Select | Call
@@ -346,7 +389,7 @@ class Expressions:
             if this is None or cursor.spelling not in this.fields:
                 self.fail(f"member {cursor.spelling} of an object that the translator doesn't know", cursor)
             return this.fields[cursor.spelling]
-        if below[0].type.get_canonical().kind.name == "POINTER":
+        if kind_name(below[0].type.get_canonical()) == "POINTER":
             base: Place = self._element(self.value(below[0]), fold.i32(0), cursor)
         else:
             base = self.place(below[0])
@@ -447,7 +490,9 @@ class Expressions:
         if op == "=":
             value = self.value(right)
             if isinstance(value, Aggregate):
-                value = Aggregate({n: self.save(v) if isinstance(v, SCALAR_NODES) else v for n, v in value.fields.items()})
+                value = Aggregate(
+                    {n: self.save(v) if isinstance(v, SCALAR_NODES) else v for n, v in value.fields.items()}
+                )
             place = self.place(left)
             self.write(place, value, cursor)
             return self.read(place, cursor) if not isinstance(place, Element) else value
@@ -605,15 +650,16 @@ class Expressions:
             cond = self.save(cond)
             pairs = {n: (a.fields[n], b.fields[n]) for n in a.fields}
             return Aggregate(
-                {n: fold.select(cond, self.scalar_from(x, cursor), self.scalar_from(y, cursor)) for n, (x, y) in pairs.items()}
+                {
+                    n: fold.select(cond, self.scalar_from(x, cursor), self.scalar_from(y, cursor))
+                    for n, (x, y) in pairs.items()
+                }
             )
         x, y = self.scalar_from(a, cursor), self.scalar_from(b, cursor)
         if not effects_a and not effects_b:
             return fold.select(cond, x, y)
         var = self.fresh("choice", x.ty)
-        self.out.append(
-            If(cond, (*effects_a, Assign(var.name, x)), (*effects_b, Assign(var.name, fold.cast(y, x.ty))))
-        )
+        self.out.append(If(cond, (*effects_a, Assign(var.name, x)), (*effects_b, Assign(var.name, fold.cast(y, x.ty)))))
         return var
 
     def _call_expr(self, cursor: Cursor) -> Value:
@@ -656,7 +702,7 @@ def to_index(e: Expr) -> Expr:
 
 def promoted(ty: Ty) -> Ty:
     """Integral promotion."""
-    return Ty.I32 if ty is Ty.BOOL or ty.bits < 32 and not ty.is_float else ty
+    return Ty.I32 if ty is Ty.BOOL or (ty.bits < 32 and not ty.is_float) else ty
 
 
 def usual_type(a: Ty, b: Ty) -> Ty:
@@ -668,4 +714,3 @@ def usual_type(a: Ty, b: Ty) -> Ty:
         return a
     wide, narrow = (a, b) if a.bits >= b.bits else (b, a)
     return wide if wide.bits > narrow.bits or not wide.is_signed else narrow
-

@@ -45,11 +45,17 @@ class HostCalls(Statements):
             to, origin, size = arguments[:3]
             return self._copy_memory(self.value(to), self.value(origin), self.scalar(size), cursor)
         if name in _FILLS:
-            return self._fill_memory(self.value(arguments[0]), self.scalar(arguments[1]), self.scalar(arguments[2]), cursor)
+            return self._fill_memory(
+                self.value(arguments[0]), self.scalar(arguments[1]), self.scalar(arguments[2]), cursor
+            )
         if name == "cudaMemcpyToSymbol":
-            return self._copy_memory(self.value(arguments[0]), self.value(arguments[1]), self.scalar(arguments[2]), cursor)
+            return self._copy_memory(
+                self.value(arguments[0]), self.value(arguments[1]), self.scalar(arguments[2]), cursor
+            )
         if name == "cudaMemcpyFromSymbol":
-            return self._copy_memory(self.value(arguments[0]), self.value(arguments[1]), self.scalar(arguments[2]), cursor)
+            return self._copy_memory(
+                self.value(arguments[0]), self.value(arguments[1]), self.scalar(arguments[2]), cursor
+            )
         if name == "malloc":
             return RawMemory(self.scalar(arguments[0]))
         if name == "calloc":
@@ -137,9 +143,7 @@ class HostCalls(Statements):
         del self.out[length:]
         return self._alternating_loop(parts, head, before, cursor)
 
-    def _alternating_loop(
-        self, parts: ForParts, head: Counted, before: dict[int, _Pointing], cursor: Cursor
-    ) -> bool:
+    def _alternating_loop(self, parts: ForParts, head: Counted, before: dict[int, _Pointing], cursor: Cursor) -> bool:
         bounds = fold.int_value(head.start), fold.int_value(head.stop)
         if bounds[0] is None or bounds[1] is None:
             self.fail("a loop that swaps buffers needs a trip count known at compile time", cursor)
@@ -208,4 +212,3 @@ def _divide(size: Expr, width: int) -> Expr | None:
     if known is not None and known % width == 0:
         return fold.i32(known // width)
     return None
-

@@ -10,7 +10,24 @@ from fabrica_agent.cuda.types import ctype
 from fabrica_agent.cuda.values import Element, Opaque, Pointer, ScalarType, Value
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import (
-    Assign, Atomic, Barrier, Bin, Bitcast, Call, Cast, Const, Expr, For, If, LaneRead, Load, Op, Store, Ty, Un, Var,
+    Assign,
+    Atomic,
+    Barrier,
+    Bin,
+    Bitcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    For,
+    If,
+    LaneRead,
+    Load,
+    Op,
+    Store,
+    Ty,
+    Un,
+    Var,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -21,10 +38,34 @@ HANDLERS: dict[str, Handler] = {}
 
 WARP = 32
 
-_MATH_1 = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt sin cos tan sinh cosh tanh asin acos atan erf erfc floor ceil "
-    "round trunc rint"
-).split()
+_MATH_1 = [
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "cbrt",
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asin",
+    "acos",
+    "atan",
+    "erf",
+    "erfc",
+    "floor",
+    "ceil",
+    "round",
+    "trunc",
+    "rint",
+]
 _ALIASES = {
     "__expf": "exp", "__logf": "log", "__log2f": "log2", "__log10f": "log10", "__sinf": "sin", "__cosf": "cos",
     "__tanf": "tan", "__fsqrt_rn": "sqrt", "__frsqrt_rn": "rsqrt",
@@ -286,7 +327,9 @@ def _fold_lanes(
     if shift:
         bit = Bin(Op.SHL, fold.const(1, unit.ty), Cast(lane, unit.ty), unit.ty)
         step: tuple[Assign | If, ...] = (
-            If(Bin(Op.NE, read, fold.const(0, read.ty), Ty.BOOL), (Assign(result.name, Bin(op, result, bit, unit.ty)),)),
+            If(
+                Bin(Op.NE, read, fold.const(0, read.ty), Ty.BOOL), (Assign(result.name, Bin(op, result, bit, unit.ty)),)
+            ),
         )
     else:
         step = (Assign(result.name, Bin(op, result, fold.cast(read, unit.ty), unit.ty)),)
@@ -296,7 +339,9 @@ def _fold_lanes(
 
 def _warp(t: Translator) -> tuple[Expr, int]:
     me = t.thread_index()
-    return fold.binary(Op.SUB, me, fold.binary(Op.AND, me, fold.i32(WARP - 1), Ty.I32), Ty.I32), min(WARP, t.block_size())
+    return fold.binary(Op.SUB, me, fold.binary(Op.AND, me, fold.i32(WARP - 1), Ty.I32), Ty.I32), min(
+        WARP, t.block_size()
+    )
 
 
 def _truth(t: Translator, cursor: Cursor, value: Value) -> Expr:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fabrica_agent.cuda import source as cu
 from fabrica_agent.cuda.source import Cursor
+from fabrica_agent.cuda.types import kind_name
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ def root(cursor: Cursor) -> int | None:
         declared = cursor.referenced
         return None if declared is None else int(declared.hash)
     below = cu.kids(cursor)
-    if kind == "MEMBER_REF_EXPR" and below and below[0].type.get_canonical().kind.name != "POINTER":
+    if kind == "MEMBER_REF_EXPR" and below and kind_name(below[0].type.get_canonical()) != "POINTER":
         return root(below[0])
     if kind.endswith("CAST_EXPR") and below:
         return root(below[-1])
@@ -63,6 +64,6 @@ def _by_reference(call: Cursor, below: list[Cursor]) -> set[int | None]:
     parameters = [k for k in callee.get_children() if k.kind.name == "PARM_DECL"]
     for parameter, argument in zip(parameters, arguments, strict=False):
         t = parameter.type.get_canonical()
-        if t.kind.name == "LVALUEREFERENCE" and not t.get_pointee().is_const_qualified():
+        if kind_name(t) == "LVALUEREFERENCE" and not t.get_pointee().is_const_qualified():
             found.add(root(argument))
     return found

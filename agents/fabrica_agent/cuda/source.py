@@ -27,10 +27,10 @@ Cursor = Any
 """A `clang.cindex.Cursor`; the package has no type information."""
 
 # Order of enum CXBinaryOperatorKind and CXUnaryOperatorKind in clang-c/Index.h (LLVM 17 and later), from 1.
-_BINARY = (
-    ".* ->* * / % + - << >> <=> < > <= >= == != & ^ | && || = *= /= %= += -= <<= >>= &= ^= |= ,"
-).split()  # fmt: skip
-_UNARY = "post++ post-- pre++ pre-- & * + - ~ ! real imag ext coawait".split()
+_BINARY = tuple(
+    ".* ->* * / % + - << >> <=> < > <= >= == != & ^ | && || = *= /= %= += -= <<= >>= &= ^= |= ,".split()  # noqa: SIM905
+)
+_UNARY = ["post++", "post--", "pre++", "pre--", "&", "*", "+", "-", "~", "!", "real", "imag", "ext", "coawait"]
 
 
 @lru_cache(maxsize=1)
@@ -41,7 +41,9 @@ def _library() -> Any:
             getattr(lib, name).argtypes = [cindex.Cursor]
             getattr(lib, name).restype = ctypes.c_int
     except AttributeError as error:
-        raise UnsupportedError("this libclang is too old: version 17 or later is needed (pip install libclang)") from error
+        raise UnsupportedError(
+            "this libclang is too old: version 17 or later is needed (pip install libclang)"
+        ) from error
     lib.clang_Cursor_Evaluate.argtypes = [cindex.Cursor]
     lib.clang_Cursor_Evaluate.restype = ctypes.c_void_p
     for name, result in (
@@ -59,12 +61,12 @@ def _library() -> Any:
 
 def binary_operator(cursor: Cursor) -> str:
     """Spelling of a BINARY_OPERATOR or COMPOUND_ASSIGNMENT_OPERATOR, e.g. `+` or `<<=`."""
-    return _BINARY[_library().clang_getCursorBinaryOperatorKind(cursor) - 1]
+    return _BINARY[int(_library().clang_getCursorBinaryOperatorKind(cursor)) - 1]
 
 
 def unary_operator(cursor: Cursor) -> str:
     """Spelling of a UNARY_OPERATOR, with `pre`/`post` before `++` and `--`."""
-    return _UNARY[_library().clang_getCursorUnaryOperatorKind(cursor) - 1]
+    return _UNARY[int(_library().clang_getCursorUnaryOperatorKind(cursor)) - 1]
 
 
 def evaluate(cursor: Cursor) -> int | float | None:
@@ -124,7 +126,7 @@ def parse(text: str, name: str = "kernel.cu") -> CudaSource:
     """Parse CUDA text.
 
     Raises:
-        UnsupportedError: It isn't valid CUDA C++ as far as the stub header goes; names the first errors with their lines.
+        UnsupportedError: It isn't valid CUDA C++ as far as the stub header goes; names the first errors and lines.
     """
     try:
         unit = cindex.Index.create().parse(name, args=list(ARGUMENTS), unsaved_files=[(name, text)])

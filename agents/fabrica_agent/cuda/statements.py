@@ -10,13 +10,48 @@ from fabrica_agent.cuda.mutation import Mutation, mutation
 from fabrica_agent.cuda.source import Cursor
 from fabrica_agent.cuda.types import ctype, is_reference, scalar_count, scalar_of
 from fabrica_agent.cuda.values import (
-    Aggregate, ArrayType, ArrayVar, Binding, Closure, CType, Element, Fixed, Opaque, OpaqueType, Pointer, PointerType,
-    PointerVar, RawMemory, ScalarType, ScalarVar, StructType, StructVar, Value,
+    Aggregate,
+    ArrayType,
+    ArrayVar,
+    Binding,
+    Closure,
+    CType,
+    Element,
+    Fixed,
+    Opaque,
+    OpaqueType,
+    Pointer,
+    PointerType,
+    PointerVar,
+    RawMemory,
+    ScalarType,
+    ScalarVar,
+    StructType,
+    StructVar,
+    Value,
 )  # fmt: skip
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import (
-    Assign, Body, Break, Continue, Expr, For, If, Load, Op, Return, Space, Store, Ty, Var, While, assigned, names_in,
-    walk, walk_stmts, written_buffers,
+    Assign,
+    Body,
+    Break,
+    Continue,
+    Expr,
+    For,
+    If,
+    Load,
+    Op,
+    Return,
+    Space,
+    Store,
+    Ty,
+    Var,
+    While,
+    assigned,
+    names_in,
+    walk,
+    walk_stmts,
+    written_buffers,
 )  # fmt: skip
 
 
@@ -267,7 +302,7 @@ class Statements(Expressions):
     def _stride(self, step: Cursor, var: Cursor) -> int | None:
         step = cu.strip(step)
         below = cu.kids(step)
-        if not below or cu.strip(below[0]).kind.name != "DECL_REF_EXPR" or cu.strip(below[0]).referenced != var:
+        if not below or not _is_var(below[0], var):
             return None
         if step.kind.name == "UNARY_OPERATOR":
             return {"++": 1, "--": -1}.get(cu.unary_operator(step)[-2:])
@@ -279,7 +314,7 @@ class Statements(Expressions):
             sum_ = cu.strip(below[1])
             if sum_.kind.name == "BINARY_OPERATOR" and cu.binary_operator(sum_) in ("+", "-"):
                 left, right = cu.kids(sum_)
-                if cu.strip(left).kind.name == "DECL_REF_EXPR" and cu.strip(left).referenced == var:
+                if _is_var(left, var):
                     with self.capture():
                         amount = fold.int_value(self.scalar(right))
                     return None if amount is None else amount if cu.binary_operator(sum_) == "+" else -amount
@@ -389,7 +424,8 @@ class Statements(Expressions):
                 if pending:
                     self.fail("falling through from one case to the next is not supported", kid)
                 values = [self.scalar(v) for v in labels_here if v is not None]
-                labels = None if None in labels_here or labels is None else [*labels, *values]
+                default = any(v is None for v in labels_here)
+                labels = None if default or labels is None else [*labels, *values]
             if statement.kind.name == "BREAK_STMT":
                 arms.append((labels, self._arm(pending)))
                 labels, pending = [], []
@@ -449,7 +485,8 @@ def _ends_in_break(cursor: Cursor) -> bool:
 
 def _is_var(cursor: Cursor, var: Cursor) -> bool:
     cursor = cu.strip(cursor)
-    return bool(cursor.kind.name == "DECL_REF_EXPR" and cursor.referenced == var)
+    declared = cursor.referenced if cursor.kind.name == "DECL_REF_EXPR" else None
+    return declared is not None and bool(declared == var)
 
 
 def _own_level(body: Body) -> list[object]:

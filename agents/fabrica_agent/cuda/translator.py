@@ -10,15 +10,43 @@ from fabrica_agent.cuda.expressions import SCALAR_NODES, is_pure
 from fabrica_agent.cuda.host import HostCalls
 from fabrica_agent.cuda.intrinsics import HANDLERS
 from fabrica_agent.cuda.mutation import Mutation, mutation
-from fabrica_agent.cuda.source import Cursor, CudaSource
+from fabrica_agent.cuda.source import CudaSource, Cursor
 from fabrica_agent.cuda.types import ctype, is_reference, scalar_count, scalar_of
 from fabrica_agent.cuda.values import (
-    Aggregate, ArrayType, ArrayVar, Binding, Closure, CType, Element, Fixed, Frame, Opaque, OpaqueType, Pointer,
-    PointerType, PointerVar, ScalarType, StructType, StructVar, Value,
+    Aggregate,
+    ArrayType,
+    ArrayVar,
+    Binding,
+    Closure,
+    CType,
+    Element,
+    Fixed,
+    Frame,
+    Opaque,
+    OpaqueType,
+    Pointer,
+    PointerType,
+    PointerVar,
+    ScalarType,
+    StructType,
+    StructVar,
+    Value,
 )  # fmt: skip
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import (
-    BLOCK, THREAD, Body, Buffer, Expr, Launch, Op, Param, Program, Return, Space, Ty, Var,
+    BLOCK,
+    THREAD,
+    Body,
+    Buffer,
+    Expr,
+    Launch,
+    Op,
+    Param,
+    Program,
+    Return,
+    Space,
+    Ty,
+    Var,
 )  # fmt: skip
 from fabrica_agent.lowering.returns import eliminate_returns
 
@@ -131,7 +159,10 @@ class Translator(HostCalls):
                 self.buffers.setdefault(buffer, Buffer(buffer, ty, length, Space.GLOBAL, exported=True))
                 wanted = scalar_of(t.target)
                 if wanted is not None and wanted is not ty and wanted.bits != ty.bits:
-                    self.fail(f"parameter {parameter.spelling} is {wanted.value}, the exported {buffer} is {ty.value}", parameter)
+                    self.fail(
+                        f"parameter {parameter.spelling} is {wanted.value}, the exported {buffer} is {ty.value}",
+                        parameter,
+                    )
                 return PointerVar(t.target, buffer)
             case ParamArgument(name=name, value=value) if isinstance(t, ScalarType):
                 return Fixed(fold.cast(Param(name, value, Ty.I32), t.ty))
@@ -186,7 +217,9 @@ class Translator(HostCalls):
             self.fail(f"global variable {declared.spelling} has a type that is not supported", declared)
         name = self.fresh_buffer(declared.spelling, ty, fold.i32(count), Space.GLOBAL)
         if initial is not None:
-            elements = self._flat_initialisers(initial, count, ty) if isinstance(t, ArrayType) else [self.scalar(initial)]
+            elements = (
+                self._flat_initialisers(initial, count, ty) if isinstance(t, ArrayType) else [self.scalar(initial)]
+            )
             values = [fold.value(e) for e in elements]
             if any(v is None for v in values):
                 self.fail(f"the initial value of {declared.spelling} is not constant", declared)
@@ -230,7 +263,11 @@ class Translator(HostCalls):
             return self._construct(cursor, callee)
         if callee.kind.name == "CXX_METHOD":
             return self._method(cursor, callee)
-        own = callee.is_definition() and callee.location.file is not None and callee.location.file.name == self.source.name
+        own = (
+            callee.is_definition()
+            and callee.location.file is not None
+            and callee.location.file.name == self.source.name
+        )
         if not own:
             definition = callee.get_definition()
             if definition is not None and definition.location.file.name == self.source.name:
@@ -317,8 +354,9 @@ class Translator(HostCalls):
         for parameter, argument in zip(parameters(function), arguments, strict=False):
             frame.bindings[parameter.hash] = self._pass(parameter, argument, changes)
         saved = self.frame, self.mutations
-        self.frame, self.mutations = frame, Mutation(
-            changes.assigned | saved[1].assigned, changes.addressed | saved[1].addressed
+        self.frame, self.mutations = (
+            frame,
+            Mutation(changes.assigned | saved[1].assigned, changes.addressed | saved[1].addressed),
         )
         self._depth += 1
         try:
@@ -363,7 +401,10 @@ class Translator(HostCalls):
         if not changed and parameter.hash not in changes.addressed:
             return Fixed(self._frozen(value, parameter.spelling))
         variable = self.variable(
-            parameter.spelling, t, parameter, in_memory=parameter.hash in changes.addressed and isinstance(t, ScalarType)
+            parameter.spelling,
+            t,
+            parameter,
+            in_memory=parameter.hash in changes.addressed and isinstance(t, ScalarType),
         )
         self.write(variable, value, argument)
         return variable

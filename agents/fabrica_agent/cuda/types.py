@@ -14,13 +14,16 @@ _SCALARS = {
     "ENUM": Ty.I32,
 }  # fmt: skip
 
+FLOAT16 = 32
+"""CXType_Float16 of clang-c/Index.h, missing in the Python binding of LLVM 18."""
+
 _POINTERS = ("POINTER", "LVALUEREFERENCE", "RVALUEREFERENCE")
 
 
 def ctype(clang_type: Any) -> CType:
     """The translator's type; anything it can't compute with becomes an `OpaqueType`."""
     canonical = clang_type.get_canonical()
-    kind = canonical.kind.name
+    kind = kind_name(canonical)
     if kind in _SCALARS:
         return ScalarType(_SCALARS[kind])
     if kind in _POINTERS:
@@ -28,10 +31,9 @@ def ctype(clang_type: Any) -> CType:
         return target if kind != "POINTER" else PointerType(target)
     if kind == "CONSTANTARRAY":
         element = ctype(canonical.element_type)
-        inner: tuple[int | None, ...] = ()
         if isinstance(element, ArrayType):
-            element, inner = element.element, element.dims
-        return ArrayType(element, (canonical.element_count, *inner))
+            return ArrayType(element.element, (canonical.element_count, *element.dims))
+        return ArrayType(element, (canonical.element_count,))
     if kind == "INCOMPLETEARRAY":
         element = ctype(canonical.element_type)
         if isinstance(element, ArrayType):
@@ -45,9 +47,15 @@ def ctype(clang_type: Any) -> CType:
     return OpaqueType(canonical.spelling)
 
 
+def kind_name(clang_type: Any) -> str:
+    """Name of a type's kind, also for kinds that the Python binding doesn't list."""
+    number = int(clang_type._kind_id)
+    return "FLOAT16" if number == FLOAT16 else str(clang_type.kind.name)
+
+
 def is_reference(clang_type: Any) -> bool:
     """Whether a parameter is taken by reference."""
-    return clang_type.get_canonical().kind.name in ("LVALUEREFERENCE", "RVALUEREFERENCE")
+    return kind_name(clang_type.get_canonical()) in ("LVALUEREFERENCE", "RVALUEREFERENCE")
 
 
 def scalar_of(t: CType) -> Ty | None:

@@ -93,7 +93,9 @@ class _Runtime:
 
 def _is_poison(words: Words) -> bool:
     """Whether a copy only fills: all words alike."""
-    return words.size > 0 and bool((words == words.ravel()[0]).all()) and words.ravel()[0] in (0, 0xFFFFFFFF, 0x7FC00000)
+    return (
+        words.size > 0 and bool((words == words.ravel()[0]).all()) and words.ravel()[0] in (0, 0xFFFFFFFF, 0x7FC00000)
+    )
 
 
 class _Numpy:
@@ -188,7 +190,11 @@ def _argument(
     exact = [n for n, a in scalars.items() if n in numbers and a.ravel()[0] == value]
     if exact:
         return exact[0]
-    alike = [n for n, a in scalars.items() if n not in numbers and a.ravel()[0] == value and a.dtype == np.asarray(value).dtype]
+    alike = [
+        n
+        for n, a in scalars.items()
+        if n not in numbers and a.ravel()[0] == value and a.dtype == np.asarray(value).dtype
+    ]
     return alike[0] if len(alike) == 1 else None
 
 

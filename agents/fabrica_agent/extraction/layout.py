@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 
+from fabrica_agent.records import ExportFact, FunctionFact, LayoutFacts, ParamFact, WindowFact
 from fabrica_bench.csl import ast
 from fabrica_bench.csl.diagnostics import CslError, render
 from fabrica_bench.csl.parser import parse_file
 from fabrica_bench.csl.source import virtual_source
 from fabrica_bench.plugins import AgentGaveUp
-
-from fabrica_agent.records import ExportFact, FunctionFact, LayoutFacts, ParamFact, WindowFact
 
 _START_NAMES = ("start", "begin", "tic", "open")
 _END_NAMES = ("end", "stop", "finish", "toc", "close")
@@ -57,7 +56,9 @@ def layout_facts(text: str, sizes: Mapping[str, int], name: str = "layout.csl") 
     tree = parse(name, text)
     calls = [n for n in walk(tree) if isinstance(n, ast.BuiltinCall)]
     values = _constants(tree, sizes)
-    types = {d.name: _type_text(d.type_expr) for d in walk(tree) if isinstance(d, ast.VarDecl) and d.type_expr is not None}
+    types = {
+        d.name: _type_text(d.type_expr) for d in walk(tree) if isinstance(d, ast.VarDecl) and d.type_expr is not None
+    }
     width = height = None
     for call in calls:
         if call.name == "set_rectangle":

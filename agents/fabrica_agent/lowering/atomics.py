@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import (
-    Assign, Atomic, Bin, Body, Expr, If, Load, Op, Stmt, Store, Ty, Var, bodies, read_names, with_bodies,
+    Assign,
+    Atomic,
+    Bin,
+    Body,
+    Expr,
+    If,
+    Load,
+    Op,
+    Stmt,
+    Store,
+    Ty,
+    Var,
+    bodies,
+    read_names,
+    with_bodies,
 )  # fmt: skip
 
 _OPERATORS = {

@@ -9,8 +9,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fabrica_agent.lowering.ir import (
-    Access, Assign, Bin, Body, Call, Cast, Expr, For, If, Load, Op, Reduce, Select, Stmt, Store, Vector, VecOp, While,
-    bodies, stmt_exprs, walk,
+    Access,
+    Assign,
+    Bin,
+    Body,
+    Call,
+    Cast,
+    Expr,
+    For,
+    If,
+    Load,
+    Op,
+    Reduce,
+    Select,
+    Stmt,
+    Store,
+    VecOp,
+    Vector,
+    While,
+    bodies,
+    stmt_exprs,
+    walk,
 )  # fmt: skip
 from fabrica_agent.lowering.ranges import Range, span
 

@@ -11,12 +11,29 @@ from dataclasses import dataclass, replace
 
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import (
-    BLOCK, Buffer, Cast, Expr, Launch, Load, Op, Program, Space, Stmt, Store, Ty, UnsupportedError, Var,
-    body_exprs, map_body, map_expr, map_stmts, substitute,
+    BLOCK,
+    Buffer,
+    Cast,
+    Expr,
+    Launch,
+    Load,
+    Op,
+    Program,
+    Space,
+    Stmt,
+    Store,
+    Ty,
+    UnsupportedError,
+    Var,
+    body_exprs,
+    map_body,
+    map_expr,
+    map_stmts,
+    substitute,
 )  # fmt: skip
 from fabrica_agent.lowering.linear import build, linear
+from fabrica_agent.lowering.normalise import expression
 from fabrica_agent.lowering.ranges import Range
-from fabrica_agent.lowering.simplify import expression
 
 PE_X, PE_Y = "pe.x", "pe.y"
 
@@ -104,9 +121,8 @@ def place_arrays(program: Program, layouts: Mapping[str, Layout]) -> Program:
     if left:
         raise UnsupportedError("a value depends on the block index beyond the choice of the PE's own data")
     types = {n: copy.buffers[n].ty for n in layouts if n in copy.buffers}
-    for name, layout in layouts.items():
-        if name in copy.buffers:
-            del copy.buffers[name]
+    for name in types:
+        del copy.buffers[name]
     for name, ty in types.items():
         layout = layouts[name]
         copy.buffers[layout.symbol] = Buffer(layout.symbol, ty, fold.i32(layout.length), Space.GLOBAL, exported=True)
@@ -114,7 +130,7 @@ def place_arrays(program: Program, layouts: Mapping[str, Layout]) -> Program:
     return copy
 
 
-def local_index(name: str, index: Expr, layout: Layout, ranges: Mapping[str, Range]) -> Expr:
+def local_index(name: str, index: Expr, layout: Layout, ranges: dict[str, Range]) -> Expr:
     """The place on this PE of element `index` of an array.
 
     Raises:
@@ -134,16 +150,16 @@ def local_index(name: str, index: Expr, layout: Layout, ranges: Mapping[str, Ran
     return build(linear(place, ranges, symbolic=True))
 
 
-def _coordinates(index: Expr, shape: Sequence[int], ranges: Mapping[str, Range]) -> list[Expr]:
+def _coordinates(index: Expr, shape: Sequence[int], ranges: dict[str, Range]) -> list[Expr]:
     """Coordinates of a flat index, by division and remainder that simplify where the index shows its structure."""
     out: list[Expr] = []
     rest = index
     for axis, extent in enumerate(reversed(shape)):
         last = axis == len(shape) - 1
-        part = rest if last else expression(fold.binary(Op.MOD, rest, fold.i32(extent), Ty.I32), dict(ranges))
+        part = rest if last else expression(fold.binary(Op.MOD, rest, fold.i32(extent), Ty.I32), ranges)
         out.append(part)
         if not last:
-            rest = expression(fold.binary(Op.DIV, rest, fold.i32(extent), Ty.I32), dict(ranges))
+            rest = expression(fold.binary(Op.DIV, rest, fold.i32(extent), Ty.I32), ranges)
     return list(reversed(out))
 
 

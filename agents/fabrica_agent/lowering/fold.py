@@ -12,7 +12,22 @@ from collections.abc import Callable
 import numpy as np
 
 from fabrica_agent.lowering.ir import (
-    COMPARISONS, NEGATED, Bin, Bitcast, Call, Cast, Const, Expr, Load, Op, Param, Select, Ty, Un, int_limits, map_expr,
+    COMPARISONS,
+    NEGATED,
+    Bin,
+    Bitcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Op,
+    Param,
+    Select,
+    Ty,
+    Un,
+    int_limits,
+    map_expr,
     wrap_int,
 )  # fmt: skip
 
@@ -202,14 +217,13 @@ def _int_identity(op: Op, a: Expr, b: Expr, ty: Ty) -> Expr:
         return const(0, ty)
     if op in (Op.MIN, Op.MAX):
         return _min_max(op, a, b, ty)
-    if isinstance(b, Const) and isinstance(a, Bin) and isinstance(a.b, Const) and op in (Op.ADD, Op.SUB):
-        if a.op in (Op.ADD, Op.SUB):
-            first = int(a.b.value) if a.op is Op.ADD else -int(a.b.value)
-            second = int(b.value) if op is Op.ADD else -int(b.value)
-            total = first + second
-            if ty.is_signed and total < 0:
-                return Bin(Op.SUB, a.a, const(-total, ty), ty)
-            return binary(Op.ADD, a.a, const(total, ty), ty)
+    sums = (Op.ADD, Op.SUB)
+    if op in sums and isinstance(b, Const) and isinstance(a, Bin) and a.op in sums and isinstance(a.b, Const):
+        first = int(a.b.value) if a.op is Op.ADD else -int(a.b.value)
+        total = first + (int(b.value) if op is Op.ADD else -int(b.value))
+        if ty.is_signed and total < 0:
+            return Bin(Op.SUB, a.a, const(-total, ty), ty)
+        return binary(Op.ADD, a.a, const(total, ty), ty)
     return Bin(op, a, b, ty)
 
 

@@ -17,9 +17,43 @@ import numpy.typing as npt
 
 from fabrica_agent.lowering.fold import Number, compute, convert, int_value
 from fabrica_agent.lowering.ir import (
-    BLOCK, COMPARISONS, THREAD, Access, Assign, Atomic, Barrier, Bin, Bitcast, Body, Break, Call, Cast, Const, Continue, Expr,
-    For, If, LaneRead, Launch, Load, Note, Op, Param, Program, Reduce, Return, Select, Stmt, Store, Ty, Un, UnsupportedError, Var,
-    VecOp, Vector, While,
+    BLOCK,
+    COMPARISONS,
+    THREAD,
+    Access,
+    Assign,
+    Atomic,
+    Barrier,
+    Bin,
+    Bitcast,
+    Body,
+    Break,
+    Call,
+    Cast,
+    Const,
+    Continue,
+    Expr,
+    For,
+    If,
+    LaneRead,
+    Launch,
+    Load,
+    Note,
+    Op,
+    Param,
+    Program,
+    Reduce,
+    Return,
+    Select,
+    Stmt,
+    Store,
+    Ty,
+    Un,
+    UnsupportedError,
+    Var,
+    VecOp,
+    Vector,
+    While,
 )  # fmt: skip
 
 Array = npt.NDArray[np.generic]
@@ -199,7 +233,7 @@ class Interpreter:
         memory = self.memory[buffer]
         if not 0 <= index < memory.size:
             raise InterpreterError(f"{buffer}[{index}] is written outside its {memory.size} elements")
-        memory[index] = convert(value, self.program.buffers[buffer].ty)  # type: ignore[call-overload]
+        memory[index] = convert(value, self.program.buffers[buffer].ty)
 
     def _load(self, buffer: str, index: int) -> Number:
         memory = self.memory[buffer]

@@ -416,7 +416,9 @@ class Reduce:
     ty: Ty
 
 
-Stmt = Assign | Store | Atomic | If | For | While | Break | Continue | Return | Barrier | Launch | Note | Vector | Reduce
+Stmt = (
+    Assign | Store | Atomic | If | For | While | Break | Continue | Return | Barrier | Launch | Note | Vector | Reduce
+)
 Body = tuple[Stmt, ...]
 
 THREAD = tuple(f"threadIdx.{d}" for d in "xyz")

@@ -32,7 +32,9 @@ class Linear:
 
     def without(self, name: str) -> Linear:
         """The form with a variable's term removed."""
-        return Linear(tuple((a, c) for a, c in self.terms if not (isinstance(a, Var) and a.name == name)), self.constant)
+        return Linear(
+            tuple((a, c) for a, c in self.terms if not (isinstance(a, Var) and a.name == name)), self.constant
+        )
 
     def opaque_in(self, name: str) -> bool:
         """Whether the variable occurs inside an opaque atom, so that the form isn't linear in it."""

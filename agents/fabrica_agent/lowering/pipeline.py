@@ -8,7 +8,13 @@ from fabrica_agent.analyst import find_entry
 from fabrica_agent.csl.module import Export, ModuleShape, ParamDeclaration, Variant
 from fabrica_agent.cuda.source import CudaSource
 from fabrica_agent.cuda.translator import (
-    Argument, BufferArgument, ElementArgument, IgnoredArgument, ParamArgument, RuntimeArgument, Translator,
+    Argument,
+    BufferArgument,
+    ElementArgument,
+    IgnoredArgument,
+    ParamArgument,
+    RuntimeArgument,
+    Translator,
 )  # fmt: skip
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.distribute import Layout, blocks_to_pes, place_arrays
@@ -25,9 +31,7 @@ _NUMPY = {
 }  # fmt: skip
 
 
-def lower(
-    source: CudaSource, design: Design, facts: TaskFacts, sizes: Mapping[str, int], options: Options
-) -> Variant:
+def lower(source: CudaSource, design: Design, facts: TaskFacts, sizes: Mapping[str, int], options: Options) -> Variant:
     """Translate a CUDA source for a design and its sizes.
 
     Raises:
@@ -62,9 +66,7 @@ def arrays_of(facts: TaskFacts) -> dict[str, tuple[Ty, int]]:
     return found
 
 
-def _argument(
-    b: Binding, facts: TaskFacts, sizes: Mapping[str, int], arrays: Mapping[str, tuple[Ty, int]]
-) -> Argument:
+def _argument(b: Binding, facts: TaskFacts, sizes: Mapping[str, int], arrays: Mapping[str, tuple[Ty, int]]) -> Argument:
     match b.kind:
         case BindingKind.TENSOR:
             ty, length = arrays[b.name]

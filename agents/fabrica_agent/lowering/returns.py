@@ -8,7 +8,19 @@ from enum import IntEnum
 
 from fabrica_agent.lowering.fold import FALSE, TRUE, logical_not
 from fabrica_agent.lowering.ir import (
-    Assign, Body, Break, Expr, For, If, Return, Stmt, Ty, Var, While, bodies, walk_stmts,
+    Assign,
+    Body,
+    Break,
+    Expr,
+    For,
+    If,
+    Return,
+    Stmt,
+    Ty,
+    Var,
+    While,
+    bodies,
+    walk_stmts,
 )  # fmt: skip
 
 

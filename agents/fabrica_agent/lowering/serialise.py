@@ -15,14 +15,51 @@ from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.atomics import lower_atomics
 from fabrica_agent.lowering.flow import exposed
 from fabrica_agent.lowering.ir import (
-    BLOCK, THREAD, Assign, Atomic, Barrier, Body, Break, Cast, Const, Continue, Expr, For, If, LaneRead, Launch, Load,
-    Op, Parallel, Param, Program, Select, Space, Stmt, Store, Ty, Var, While, assigned, bodies, body_exprs, map_body,
-    map_expr, map_stmts, read_buffers, read_names, stmt_exprs, substitute, walk, walk_stmts, with_bodies,
+    BLOCK,
+    THREAD,
+    Assign,
+    Atomic,
+    Barrier,
+    Body,
+    Break,
+    Cast,
+    Const,
+    Continue,
+    Expr,
+    For,
+    If,
+    LaneRead,
+    Launch,
+    Load,
+    Op,
+    Parallel,
+    Param,
+    Program,
+    Select,
+    Space,
+    Stmt,
+    Store,
+    Ty,
+    Var,
+    While,
+    assigned,
+    bodies,
+    body_exprs,
+    map_body,
+    map_expr,
+    map_stmts,
+    read_buffers,
+    read_names,
+    stmt_exprs,
+    substitute,
+    walk,
+    walk_stmts,
+    with_bodies,
     written_buffers,
 )  # fmt: skip
 from fabrica_agent.lowering.linear import Linear, build, linear
 from fabrica_agent.lowering.names import Names
-from fabrica_agent.lowering.simplify import normalise
+from fabrica_agent.lowering.normalise import normalise
 
 WARP = 32
 
@@ -57,8 +94,8 @@ def _launch(launch: Launch, names: Names) -> Body:
     team = _Team("block", tuple(zip(THREAD, sizes, strict=True)), build(index), scale)
     out = _TeamSerialiser(body, team, names, None).run()
     # x varies fastest, as on the GPU; the order doesn't matter to legal programs.
-    for axis, size in zip(BLOCK, launch.grid, strict=True):
-        out = axis_loop(axis, fold.cast(size, Ty.I32), out, names, Parallel.BLOCK)
+    for axis, extent in zip(BLOCK, launch.grid, strict=True):
+        out = axis_loop(axis, fold.cast(extent, Ty.I32), out, names, Parallel.BLOCK)
     return out
 
 
@@ -525,7 +562,9 @@ def _lane_relative(e: Expr) -> Expr:
 def _minus_warp(e: Expr) -> Expr:
     if isinstance(e, Select):
         return Select(e.cond, _minus_warp(e.a), _minus_warp(e.b), e.ty)
-    return fold.binary(Op.SUB, e, fold.binary(Op.MUL, Cast(Var(WARP_INDEX, Ty.U32), Ty.I32), fold.i32(WARP), Ty.I32), Ty.I32)
+    return fold.binary(
+        Op.SUB, e, fold.binary(Op.MUL, Cast(Var(WARP_INDEX, Ty.U32), Ty.I32), fold.i32(WARP), Ty.I32), Ty.I32
+    )
 
 
 def _intervals(tree: _Tree, in_loop: bool) -> list[tuple[_Interval, bool]]:

@@ -12,16 +12,46 @@ from dataclasses import replace
 
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.cost import cost
-from fabrica_agent.lowering.ir import (
-    Access, Assign, Bin, Body, Call, Const, Expr, For, If, Load, Op, Parallel, Program, Reduce, Select, Space, Stmt,
-    Store, Ty, Un, Var, VecOp, Vector, While, assigned, bodies, body_exprs, names_in, read_names, walk, walk_stmts,
-    with_bodies, written_buffers,
-)  # fmt: skip
 from fabrica_agent.lowering.flow import exposed
+from fabrica_agent.lowering.intervals import loop_range, refine
+from fabrica_agent.lowering.ir import (
+    Access,
+    Assign,
+    Bin,
+    Body,
+    Call,
+    Const,
+    Expr,
+    For,
+    If,
+    Load,
+    Op,
+    Parallel,
+    Program,
+    Reduce,
+    Select,
+    Space,
+    Stmt,
+    Store,
+    Ty,
+    Un,
+    Var,
+    VecOp,
+    Vector,
+    While,
+    assigned,
+    bodies,
+    body_exprs,
+    names_in,
+    read_names,
+    walk,
+    walk_stmts,
+    with_bodies,
+    written_buffers,
+)  # fmt: skip
 from fabrica_agent.lowering.linear import Linear, build, linear, linear_span
 from fabrica_agent.lowering.names import Names
 from fabrica_agent.lowering.ranges import Range, span
-from fabrica_agent.lowering.simplify import bounded, loop_range, refine
 
 MAX_STRIDE = 127
 """The stride of a one-dimensional DSD is an i8 (Cerebras SDK, language reference)."""
@@ -377,6 +407,3 @@ def _normal(e: Expr) -> Expr:
             return e
         case _:
             return e
-
-
-__all__ = ["bounded", "vectorise"]
