@@ -233,7 +233,7 @@ class TestFaults:
 
 
 class TestPublishedLoops:
-    """Cycles per iteration of scalar loops on the WSE-3 simulator (Fabrica characterisation): calibration points."""
+    """Cycles per iteration of scalar loops on the WSE-3 simulator (published characterisation): calibration points."""
 
     @pytest.mark.parametrize(("arch", "empty", "total"), [("wse2", 6, 11), ("wse3", 10, 15)])
     def test_slope_of_an_empty_loop_and_of_a_sum(self, arch: Any, empty: int, total: int) -> None:
