@@ -39,6 +39,7 @@ def write_artifact(program: Program, directory: Path, colors: dict[str, int]) ->
     from fabrica_bench.csl.artifact import save_program
 
     (directory / "bin").mkdir(parents=True, exist_ok=True)
+    (directory / LAYOUT_FILE).unlink(missing_ok=True)  # of an earlier program in the same directory
     save_program(program, directory)
     write_json(directory / RPC_FILE, {"rpc_symbols": rpc_symbols(program)})
     write_json(

@@ -20,6 +20,7 @@ from fabrica_bench.compat.routing_positions import (
 from fabrica_bench.compat.sessions import HostError
 
 ParamValue = bool | int | float | str | Color
+ParamInput = ParamValue | np.generic
 MAX_SIDE: Final = 2000
 """More columns or rows than any fabric has."""
 
@@ -145,30 +146,30 @@ class CodeRegion:
     # ------------------------------------------------------------------------------------------------ params
 
     @overload
-    def set_param(self, coord: IntVector, name: str, value: ParamValue) -> None: ...
+    def set_param(self, coord: IntVector, name: str, value: ParamInput) -> None: ...
     @overload
     def set_param(self, coord: IntVector, name: Color) -> None: ...
-    def set_param(self, coord: IntVector, name: str | Color, value: ParamValue | None = None) -> None:
+    def set_param(self, coord: IntVector, name: str | Color, value: ParamInput | None = None) -> None:
         """Bind a param of one PE; a color alone binds the param of its own name."""
         self._set_param("set_param", [self._inside("set_param", coord)], name, value)
 
     @overload
-    def set_param_all(self, name: str, value: ParamValue) -> None: ...
+    def set_param_all(self, name: str, value: ParamInput) -> None: ...
     @overload
     def set_param_all(self, name: Color) -> None: ...
-    def set_param_all(self, name: str | Color, value: ParamValue | None = None) -> None:
+    def set_param_all(self, name: str | Color, value: ParamInput | None = None) -> None:
         """Bind a param of all PEs; a color alone binds the param of its own name."""
         self._set_param("set_param_all", self._all(), name, value)
 
     @overload
-    def set_param_range(self, rectangle: IntRectangle, name: str, value: ParamValue) -> None: ...
+    def set_param_range(self, rectangle: IntRectangle, name: str, value: ParamInput) -> None: ...
     @overload
     def set_param_range(self, rectangle: IntRectangle, name: Color) -> None: ...
-    def set_param_range(self, rectangle: IntRectangle, name: str | Color, value: ParamValue | None = None) -> None:
+    def set_param_range(self, rectangle: IntRectangle, name: str | Color, value: ParamInput | None = None) -> None:
         """Bind a param of a rectangle of PEs; a color alone binds the param of its own name."""
         self._set_param("set_param_range", self._range("set_param_range", rectangle), name, value)
 
-    def _set_param(self, call: str, pes: Iterable[IntVector], name: str | Color, value: ParamValue | None) -> None:
+    def _set_param(self, call: str, pes: Iterable[IntVector], name: str | Color, value: ParamInput | None) -> None:
         if isinstance(name, Color) and value is None:
             name, value = name.get_local_param_name(), name
         if not isinstance(name, str):

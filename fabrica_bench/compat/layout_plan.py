@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 from fabrica_bench.compat.code_regions import CodeRegion, ParamValue, Port
 from fabrica_bench.compat.color_allocation import ColorClasses, allocate
 from fabrica_bench.compat.geometry import IntVector
-from fabrica_bench.compat.path_search import OFFSETS, OPPOSITE, End, Grid, Place, find_path
+from fabrica_bench.compat.path_search import OFFSETS, OPPOSITE, End, Grid, Place, find_disjoint_paths, find_path
 from fabrica_bench.compat.routing_positions import Color, Edge, Masks, color_config, masks
 from fabrica_bench.compat.sessions import HostError
 from fabrica_bench.csl import ir
@@ -178,19 +178,21 @@ class _Planner:
 
     def _connect(self, sender: Port, receiver: Port) -> None:
         name = self._class(sender.color)
-        pairs = zip(sender.local_pes(), receiver.local_pes(), strict=True)
-        ends = [(_at(sender.region, tx), _at(receiver.region, rx)) for tx, rx in pairs]
-        for start, goal in ends:
-            barred = self.routes[name].keys() | self.reserved[name]
-            path = find_path(self.grid, End(start, _side(sender)), goal.__eq__, _side(receiver), barred)
-            if path is None:
-                raise HostError(
-                    f"no path is left from PE {start} ({sender}) to PE {goal} ({receiver})",
-                    remedy="place the regions so that paths of one color need not cross",
-                )
-            self._lay(name, start, path, f"the path of {sender}")
-            self._finish_port(sender, start, path[0])
-            self._finish_port(receiver, goal, OPPOSITE[path[-1]])
+        pairs = [
+            (End(_at(sender.region, tx), _side(sender)), End(_at(receiver.region, rx), _side(receiver)))
+            for tx, rx in zip(sender.local_pes(), receiver.local_pes(), strict=True)
+        ]
+        paths = find_disjoint_paths(self.grid, pairs, self.routes[name].keys() | self.reserved[name])
+        if isinstance(paths, int):
+            start, goal = pairs[paths]
+            raise HostError(
+                f"no path is left from PE {start.place} ({sender}) to PE {goal.place} ({receiver})",
+                remedy="place the regions so that paths of one color need not cross",
+            )
+        for (start, goal), path in zip(pairs, paths, strict=True):
+            self._lay(name, start.place, path, f"the path of {sender}")
+            self._finish_port(sender, start.place, path[0])
+            self._finish_port(receiver, goal.place, OPPOSITE[path[-1]])
 
     def _lay(self, name: str, start: Place, path: Sequence[int], what: str) -> None:
         """Route the PEs between the ends of a path."""

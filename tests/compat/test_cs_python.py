@@ -79,11 +79,13 @@ def test_an_address_of_a_system_is_refused(tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("use", ["SdkLayout(None)", "Route.RAMP", "Color('c')", "get_edge_routing(1, [])"])
-def test_the_layout_api_says_that_it_is_not_supported(tmp_path: Path, use: str) -> None:
+@pytest.mark.parametrize("use", ["SdkLayout(None)", "Color('c', 24)", "get_edge_routing(1, [])", "SdkLayout('f.json')"])
+def test_a_misused_layout_api_is_one_clear_error(tmp_path: Path, use: str) -> None:
     text = f"from cerebras.sdk.runtime.sdkruntimepybind import *\nprint({use})\n"
     result = run(tmp_path, text)
-    assert "not supported yet" in result.stderr
+    assert result.returncode == 1
+    assert "run.py:2: error: " in result.stderr
+    assert "hint: " in result.stderr
     assert "Traceback" not in result.stderr
 
 
