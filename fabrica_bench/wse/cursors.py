@@ -57,4 +57,3 @@ def addresses(dsd: Dsd, count: int, size: int) -> Addresses:
 def address_after(dsd: Dsd, count: int, size: int) -> int:
     """Where element number `count` would be: the base of a DSR with `save_address` after an operation."""
     return int(addresses(dsd, count + 1, size)[-1])
-

@@ -94,8 +94,10 @@ def _router_wavelets(router: Router) -> list[StuckWavelets]:
     position = router.pe.position
     for channel in router.active:
         _, _, flags, color = channel.queue[0]
-        place = f"output queue {channel.queue_id}" if channel.port == RAMP else (
-            f"the router's input from {DIRECTION_NAMES[channel.port]}"
+        place = (
+            f"output queue {channel.queue_id}"
+            if channel.port == RAMP
+            else (f"the router's input from {DIRECTION_NAMES[channel.port]}")
         )
         state = router.color_state(color)
         reason = _hold_reason(router, channel, state, flags)

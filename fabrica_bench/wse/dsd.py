@@ -223,9 +223,7 @@ class DsdSite:
         memory = pe.memory
         target = memory.elements(dest.base, dest.step, count, dest.size)
         arrays = [
-            source.bits
-            if source.kind == "scalar"
-            else memory.elements(source.base, source.step, count, source.size)
+            source.bits if source.kind == "scalar" else memory.elements(source.base, source.step, count, source.size)
             for source in sources
         ]
         target[:] = self._bulk(arrays)

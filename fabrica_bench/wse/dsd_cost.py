@@ -26,9 +26,7 @@ class DsdCosts:
         self.read_bytes = costs["dsd.read_bytes"]
         self.read_shared = costs["dsd.read_shared"]
         self.write_bytes = costs["dsd.write_bytes"]
-        self.scalar_dest = costs.number(
-            "dsd.scalar_dest_half" if op in _HALF_FLOAT_OPS else "dsd.scalar_dest"
-        )
+        self.scalar_dest = costs.number("dsd.scalar_dest_half" if op in _HALF_FLOAT_OPS else "dsd.scalar_dest")
         self.stride_8 = costs["dsd.stride_slow_width"]
         self.stride_4 = costs["dsd.stride_4_width"]
         self.stride_7 = costs["dsd.stride_7_width"]

@@ -157,9 +157,7 @@ class FabricOut:
 
     gate = True
 
-    def __init__(
-        self, pe: ProcessingElement, channel: Channel, color: int, dsd: ir.Dsd, size: int, index: int
-    ) -> None:
+    def __init__(self, pe: ProcessingElement, channel: Channel, color: int, dsd: ir.Dsd, size: int, index: int) -> None:
         self._pe = pe
         self.channel = channel
         self.color = color

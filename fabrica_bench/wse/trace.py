@@ -40,9 +40,7 @@ class TraceSink(Protocol):
     def dsd_end(self, cycle: int, x: int, y: int, op: str, thread: int) -> None:
         """It completed; for memory operations `cycle` is the first cycle after it."""
 
-    def stall(
-        self, cycle: int, x: int, y: int, reason: str, what: str, thread: int, loc: int, cycles: int
-    ) -> None:
+    def stall(self, cycle: int, x: int, y: int, reason: str, what: str, thread: int, loc: int, cycles: int) -> None:
         """A thread lost the `cycles` before `cycle`. `reason`: empty_queue | full_queue | bank | issue_slot. `what` is
         the queue in question."""
 

@@ -291,9 +291,7 @@ class FunctionTranslator:
             self._emit(f"r{dst.index}={text}")
 
     def _take(self, *operands: ir.Operand) -> tuple[list[str], list[_Pending]]:
-        used = [
-            self._pending[op.index] for op in operands if isinstance(op, ir.Reg) and op.index in self._pending
-        ]
+        used = [self._pending[op.index] for op in operands if isinstance(op, ir.Reg) and op.index in self._pending]
         return [self._read(op) for op in operands], used
 
     # ------------------------------------------------------------------------------------------ instructions
@@ -478,9 +476,7 @@ class FunctionTranslator:
         else:
             self._define_now(dst, text)
 
-    def _blocking(
-        self, site: str, operands: list[ir.Operand], result: ir.Reg | None, generator: bool
-    ) -> None:
+    def _blocking(self, site: str, operands: list[ir.Operand], result: ir.Reg | None, generator: bool) -> None:
         texts, _ = self._take(*operands)
         self._settle_memory()
         self._flush_cost()

@@ -205,9 +205,7 @@ class TestFabricOperations:
 
     def test_the_index_goes_in_the_high_half(self) -> None:
         f = Fn("main")
-        f.dsd(
-            "mov16", fabout(3, 4, 1, wavelet_index_offset=True), mem(0, 1), is_async=True, index=ir.Imm(7)
-        )
+        f.dsd("mov16", fabout(3, 4, 1, wavelet_index_offset=True), mem(0, 1), is_async=True, index=ir.Imm(7))
         f.dsd("mov32", mem(128, 1), fabin(2, 4, 1))
         assert run(f, data={0: u16(5)}).pe(0, 0).memory.read_int(128, 4) == 0x70005
 
@@ -308,9 +306,7 @@ class TestFifos:
 class TestPublishedRates:
     """Elements per cycle of STREAM on WSE-2 (vendor employee's tables), conflict-free layout."""
 
-    @pytest.mark.parametrize(
-        ("op", "sources", "per_cycle"), [("fmovh", 1, 4), ("fmovs", 1, 2), ("faddh", 2, 4)]
-    )
+    @pytest.mark.parametrize(("op", "sources", "per_cycle"), [("fmovh", 1, 4), ("fmovs", 1, 2), ("faddh", 2, 4)])
     def test_slopes(self, op: str, sources: int, per_cycle: int) -> None:
         def cycles(count: int) -> int:
             f = Fn("main")
@@ -333,4 +329,3 @@ class TestPublishedRates:
             return run(f, arch="wse2").pe(0, 0).memory.read_int(20000, 6)
 
         assert cycles(4096) - cycles(4100) == 256
-

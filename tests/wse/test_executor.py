@@ -347,6 +347,7 @@ def test_translated_code_equals_a_plain_interpretation(
 
 def test_running_ahead_of_the_clock_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two PEs exchange words, wait, compute: the run-ahead of the main thread is invisible in times and results."""
+
     def outcome(ahead: int) -> tuple[Any, ...]:
         monkeypatch.setattr(pe, "RUN_AHEAD", ahead)
         machine = Machine(ping_pong())

@@ -155,9 +155,7 @@ class TestControlPayload:
         assert control.encode([(control.Opcode.ADVANCE, True)]) == 0x095F9249
         assert control.encode([(0, True), (control.Opcode.ADVANCE, True)], task=0) == 0x0B009249
 
-    @pytest.mark.parametrize(
-        ("mode", "expected"), [("no_pop", 0x095F9249), ("always_pop", control.pop(0x095F9249))]
-    )
+    @pytest.mark.parametrize(("mode", "expected"), [("no_pop", 0x095F9249), ("always_pop", control.pop(0x095F9249))])
     def test_pop_mode_decides_what_the_next_router_sees(self, mode: Any, expected: int) -> None:
         # Two routers in a row with two positions each; the second advances only if the command is still there.
         assert expected in (0x095F9249, 0x091F9249)
@@ -250,9 +248,7 @@ class TestTransport:
         assert [b - a for a, b in itertools.pairwise(cycles)] == [1] * 49
 
     def test_multicast_reaches_every_branch(self) -> None:
-        assert cross([(5, False)], ColorConfig(rx=RAMP, tx=NORTH | SOUTH | EAST | WEST)) == {
-            way: [5] for way in "NSWE"
-        }
+        assert cross([(5, False)], ColorConfig(rx=RAMP, tx=NORTH | SOUTH | EAST | WEST)) == {way: [5] for way in "NSWE"}
 
     def test_color_swap_changes_the_color_of_what_comes_in(self) -> None:
         receiver = {5: ColorConfig(rx=WEST, tx=RAMP, color_swap_x=True)}
@@ -346,4 +342,3 @@ def test_teardown_runs_the_handler_which_reroutes() -> None:
     machine.drain()
     assert received(machine, 2, 0) == [1]
     assert received(machine, 1, 0) == [2]
-
