@@ -121,6 +121,15 @@ class TestCheck:
         assert outcome.code == ExitCode.FAILURE
         assert "layout" in outcome.out
 
+    def test_what_the_program_prints_at_compile_time_is_a_note_and_no_error(self, cli, program):
+        program.write_text(
+            program.read_text(encoding="utf-8").replace("layout {", "layout {\n  @comptime_print(41 + 1);"),
+            encoding="utf-8",
+        )
+        outcome = cli("csl", "check", program, *FLAGS, "--warnings-as-errors")
+        assert outcome.code == ExitCode.OK
+        assert ": note: 42" in outcome.out
+
     def test_warnings_become_errors_on_request(self, cli, program):
         outcome = cli("csl", "check", program, *FLAGS, "--params=surplus:1")
         assert outcome.code == ExitCode.OK

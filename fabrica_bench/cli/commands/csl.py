@@ -78,8 +78,6 @@ def check(
         console.write_json({"ok": not errors, "errors": errors, "warnings": warnings, **facts, "diagnostics": found})
     else:
         write_diagnostics(diagnostics)
-        for line in facts.get("printed", ()):
-            console.write(f"comptime print: {line}")
         console.write(_check_summary(facts, errors, warnings))
     raise typer.Exit(ExitCode.FAILURE if errors else ExitCode.OK)
 
@@ -118,11 +116,12 @@ def _check_program(words: Sequence[str]) -> tuple[list[Diagnostic], dict[str, An
         return error.diagnostics, facts
     program = output.program
     facts |= {"width": program.width, "height": program.height, "pe_programs": len(program.images)}
-    if output.printed:
-        facts["printed"] = list(output.printed)
     diagnostics = output.warnings
     if options.warnings_as_errors:
-        diagnostics = [replace(item, severity=Severity.ERROR) for item in diagnostics]
+        diagnostics = [
+            replace(item, severity=Severity.ERROR) if item.severity is Severity.WARNING else item
+            for item in diagnostics
+        ]
     elif options.fabric_dims is not None:
         check_placement(program, options)
     return diagnostics, facts
