@@ -53,7 +53,7 @@ def show(
     task: Annotated[str, typer.Argument(metavar="TASK", help="Name of a task, as `list` prints it.")],
     json: JsonOption = False,
 ) -> None:
-    """Show a task: what it computes, its inputs, outputs, sizes and files."""
+    """Show a task: inputs, outputs, sizes and files."""
     from fabrica_bench.tasks import load_task
 
     found = load_task(task)
@@ -78,7 +78,7 @@ def show(
 
 @app.command(epilog=examples("fabrica-bench agents", "fabrica-bench agents --json"))
 def agents(json: JsonOption = False) -> None:
-    """List the installed agents and the model that each would use now."""
+    """List the installed agents and their models."""
     from fabrica_bench.plugins import load_plugins
 
     found, errors = load_plugins()

@@ -15,7 +15,7 @@ _MARKS = {"ok": "ok", "absent": "--", "broken": "!!"}
 
 @app.command(epilog=examples("fabrica-bench doctor", "fabrica-bench doctor --json"))
 def doctor(json: JsonOption = False) -> None:
-    """Say what is available on this machine, and what to do about each gap.
+    """Say what this machine offers. For each gap it tells what to do about it.
 
     Exits with a failure only when something that every run needs is broken; an absent vendor SDK, GPU or key is fine.
     """

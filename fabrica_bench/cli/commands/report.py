@@ -26,7 +26,7 @@ def report(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write the report of a run: one self-contained page, or the result table in another format.
+    """Write the report of a run. It is one self-contained page, or the result table in another format.
 
     The same records always give the same bytes.
     """

@@ -49,9 +49,9 @@ def score(
     key: KeyOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Score one candidate, or one agent on one task, and show the evidence for the verdict.
+    """Score one candidate, or one agent on one task.
 
-    Exits with 0 when it is valid, 1 when it is not.
+    Shows the evidence of each predicate. Exits with 0 when it is valid, 1 when it is not.
     """
     if (candidate is None) == (agent is None):
         raise FabricaError(

@@ -25,7 +25,9 @@ def verify(
     key: KeyOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Score the stored candidates of a run again, on the same inputs, and compare the verdicts byte for byte.
+    """Score the candidates of a run again.
+
+    Uses the same inputs and compares the verdicts byte for byte.
 
     Exits with 0 when every verdict came out the same, 1 when one differs or there was nothing to execute.
     """
