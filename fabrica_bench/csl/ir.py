@@ -435,6 +435,7 @@ INTRINSICS: dict[str, str] = {
     "switch_set_pop": "(color, mode 0..3: no_pop, always_pop, pop_on_advance, pop_on_advance_nop)",
     "filter_set": "(filter id, value) text = counter | max_counter | active_limit",
     "filter_get": "(filter id) -> u16 text = counter | state | pass_count | drop_count",
+    "message_open": "(color) join the network of <message_passing> on this color",
     "control_transform_mask": "(mask)",
     "task_priority": "(id, level 0/1)",
     "main_priority": "(level)",

@@ -15,6 +15,7 @@ from fabrica_bench.csl.floats import FORMATS
 from fabrica_bench.wse import numeric
 from fabrica_bench.wse.costs import CostTable
 from fabrica_bench.wse.filters import Filter
+from fabrica_bench.wse.messages import open_link
 from fabrica_bench.wse.router import ColorState
 
 if TYPE_CHECKING:
@@ -372,6 +373,11 @@ def _filter(pe: Pe, id_: int) -> Filter:
     if not 0 <= id_ < len(filters):
         raise Unsupported(f"filter {id_}: this PE has {len(filters)} filter(s)")
     return filters[id_]
+
+
+@_intrinsic("message_open", sync=True)
+def _message_open(pe: Pe, color: int) -> None:
+    open_link(pe, color)
 
 
 @_intrinsic("control_transform_mask", "intrinsic.config_access", sync=True)
