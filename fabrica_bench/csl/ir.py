@@ -605,7 +605,8 @@ class Program:
     """A compiled CSL program: everything the simulator needs.
 
     `tiles[y][x]` indexes `images`; `colors[y][x]` maps color -> configuration (layout and local merged).
-    `stream_colors` maps a color number to "h2d" or "d2h" for memcpy streaming.
+    `stream_colors` maps a color number to "h2d" or "d2h" for memcpy streaming. `source_lines` has the text of each
+    source line that an image's locations name, by file and line, for reports.
     """
 
     arch: Literal["wse2", "wse3"]
@@ -622,3 +623,4 @@ class Program:
     memcpy: bool = True
     channels: int = 1
     stream_colors: dict[int, str] = field(default_factory=dict)
+    source_lines: dict[str, dict[int, str]] = field(default_factory=dict)

@@ -186,14 +186,15 @@ class DsdSite:
         return numeric.half_encoder(self.half)(float(value))
 
     def iterations(self, dest: Operand | None, sources: list[Operand]) -> int:
-        """Length of source 0 if not zero, else of source 1, else of the destination; 1 if there are only scalars."""
+        """Length of source 0 if not zero, else of source 1, else of the destination; 1 if there are only scalars, or
+        scalars and FIFOs without a length of their own."""
         for operand in sources:
             if operand.length:
                 return operand.length
         if dest is not None and dest.length:
             return dest.length
-        operands = [*sources, dest] if dest is not None else sources
-        return 1 if all(operand.kind in ("scalar", "pointer") for operand in operands) else 0
+        kinds = {operand.kind for operand in ([*sources, dest] if dest is not None else sources)}
+        return 1 if kinds <= {"scalar", "pointer", "fifo"} and kinds != {"fifo"} else 0
 
     # ------------------------------------------------------------------------------------------ execution
 

@@ -180,6 +180,10 @@ class Element(ABC):
             return SourceLocation(*self.image.locations[loc])
         return SourceLocation(self.image.file)
 
+    def source_line(self, location: SourceLocation) -> str:
+        """Text of a source line, empty if the program does not carry it."""
+        return self.machine.program.source_lines.get(location.file, {}).get(location.line, "")
+
     def describe(self, loc: int) -> str:
         """Text of a source place."""
         return str(self.location(loc))
@@ -187,7 +191,8 @@ class Element(ABC):
     def fault(self, message: str, values: Mapping[str, object]) -> Fault:
         """A fault at the current place."""
         cycle = max(self.t, self.fabric.now)
-        return Fault(self.position, self.location(self.loc), self.task_name, message, values, cycle)
+        location = self.location(self.loc)
+        return Fault(self.position, location, self.task_name, message, values, cycle, self.source_line(location))
 
 
 def _static_load(load: ir.LoadDsr) -> tuple[ir.Dsd, int, int]:

@@ -38,6 +38,9 @@ class ImageCode(Protocol):
     def function(self, name: str) -> Callable[..., Any]:
         """For calls from `@map`: `function(pe, *args)` gives the result, or a generator that returns it."""
 
+    def place_of(self, activation: Iterator[None]) -> int:
+        """Source location at which an activation gave control back, for reports; 0 if unknown."""
+
     def fault_of(self, pe: ProcessingElement, error: BaseException) -> Fault | None:
         """The fault behind an exception that `next` raised; None if it is an error of the simulator itself."""
 

@@ -32,8 +32,8 @@ def binary_int(op: str, type_: ir.ScalarType, a: str, b: str) -> str:
     if op == "shr":
         return f"(({a})>>({b}))"
     if op == "div":
-        return f"(({a})//({b}))" if not type_.signed else wrap(f"idiv({a},{b})", type_)
-    return f"(({a})%({b}))" if not type_.signed else f"irem({a},{b})"
+        return f"udiv({a},{b})" if not type_.signed else wrap(f"idiv({a},{b})", type_)
+    return f"urem({a},{b})" if not type_.signed else f"irem({a},{b})"
 
 
 def binary_float(op: str, a: str, b: str) -> str:

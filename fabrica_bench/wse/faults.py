@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 
@@ -30,6 +30,19 @@ class SourceLocation(NamedTuple):
         return f"{self.file}:{self.line}:{self.column}"
 
 
+def quote(location: SourceLocation, source: str, indent: str = "  ") -> list[str]:
+    """A source line and a caret under its column, or nothing if the line is unknown."""
+    if not source.strip():
+        return []
+    bare = source.lstrip()
+    label = f"{indent}{location.line} | "
+    caret = location.column - 1 - (len(source) - len(bare))
+    lines = [label + bare.replace("\t", " ")]
+    if 0 <= caret <= len(bare):
+        lines.append(" " * (len(label) - 2) + "| " + " " * caret + "^")
+    return lines
+
+
 class SimulationError(Exception):
     """Base of everything that ends a run early. `kind` is the word printed after `fabrica-sim:`."""
 
@@ -50,6 +63,7 @@ class Fault(SimulationError):
         task: name of the running task or function.
         message: what went wrong.
         values: the numbers involved, by name.
+        source: text of the source line, empty if unknown.
     """
 
     kind: Literal["fault", "deadlock", "budget"] = "fault"
@@ -62,7 +76,9 @@ class Fault(SimulationError):
         message: str,
         values: Mapping[str, object] | None = None,
         cycle: int | None = None,
+        source: str = "",
     ) -> None:
+        self.source = source
         self.pe = pe
         self.location = location
         self.task = task
@@ -70,6 +86,11 @@ class Fault(SimulationError):
         self.values = dict(values or {})
         self.cycle = cycle
         super().__init__(self._render())
+
+    @property
+    def text(self) -> str:
+        """The message and, below it, the source line with a caret."""
+        return "\n".join([str(self), *quote(self.location, self.source)])
 
     def _render(self) -> str:
         where = [str(self.pe)] if self.pe is not None else []
@@ -85,7 +106,8 @@ class Fault(SimulationError):
 
 @dataclass(frozen=True)
 class StuckPe:
-    """One PE that cannot go on. `waits` says what each of its threads waits for, one sentence each."""
+    """One PE that cannot go on. `waits` says what each of its threads and tasks waits for; further lines of an entry
+    quote the source."""
 
     pe: PePosition
     waits: tuple[str, ...]
@@ -93,54 +115,50 @@ class StuckPe:
 
 @dataclass(frozen=True)
 class StuckWavelets:
-    """Wavelets that wait in the router of `pe` (or in one of its queues) and why they do not move."""
+    """Wavelets that wait at `place` of `pe`, and why. `lacks_receiver`: nobody there takes the color."""
 
     pe: PePosition
     color: int
     count: int
     place: str
     reason: str
+    lacks_receiver: bool = False
+
+
+@dataclass(frozen=True)
+class MissingWavelets:
+    """PEs that wait for wavelets of a color, and what the PEs do whose routes could bring them (empty: no PE's can)."""
+
+    color: int
+    waiting: tuple[PePosition, ...]
+    senders: tuple[tuple[PePosition, str], ...]
 
 
 @dataclass(frozen=True)
 class DeadlockReport:
-    """Why nothing can advance. `groups` merges PEs that wait for the same thing."""
+    """Why nothing can advance; `deadlock_text.render` makes the text.
+
+    Attributes:
+        cycle: the last cycle in which something happened.
+        host_wait: the command that does not end.
+        stuck_pes: PEs with a thread or a task that waits.
+        idle_pes: PEs that keep the host waiting though nothing of theirs waits, and which of their tasks never ran.
+        wavelets: wavelets that do not move.
+        missing: colors that somebody waits for.
+        never_unblocked: PEs that did not give the command stream back.
+        circles: circular waits: PEs in order, each with what it waits for from the next one (the last: from the first).
+        hints: remedies.
+    """
 
     cycle: int
     host_wait: str
     stuck_pes: tuple[StuckPe, ...] = ()
+    idle_pes: tuple[StuckPe, ...] = ()
     wavelets: tuple[StuckWavelets, ...] = ()
+    missing: tuple[MissingWavelets, ...] = ()
     never_unblocked: tuple[PePosition, ...] = ()
-    hints: tuple[str, ...] = field(default=())
-
-    def render(self, limit: int = 12) -> str:
-        """Text for people; long lists are cut after `limit` entries."""
-        lines = [f"nothing can advance after cycle {self.cycle}", f"  the host waits for {self.host_wait}"]
-        groups: dict[tuple[str, ...], list[PePosition]] = {}
-        for stuck in self.stuck_pes:
-            groups.setdefault(stuck.waits, []).append(stuck.pe)
-        for index, (waits, pes) in enumerate(groups.items()):
-            if index == limit:
-                lines.append(f"  ... and {len(groups) - limit} more kinds of wait")
-                break
-            lines.append(f"  {_pe_list(pes, limit)}:")
-            lines.extend(f"    {wait}" for wait in waits)
-        for wavelet in self.wavelets[:limit]:
-            lines.append(
-                f"  {wavelet.count} wavelet(s) of color {wavelet.color} held in {wavelet.place} of {wavelet.pe}:"
-                f" {wavelet.reason}"
-            )
-        if len(self.wavelets) > limit:
-            lines.append(f"  ... and {len(self.wavelets) - limit} more places that hold wavelets")
-        if self.never_unblocked:
-            lines.append(f"  never called unblock_cmd_stream: {_pe_list(list(self.never_unblocked), limit)}")
-        lines.extend(f"  hint: {hint}" for hint in self.hints)
-        return "\n".join(lines)
-
-
-def _pe_list(pes: list[PePosition], limit: int) -> str:
-    shown = ", ".join(str(pe) for pe in pes[:limit])
-    return shown if len(pes) <= limit else f"{shown} and {len(pes) - limit} more PEs"
+    circles: tuple[tuple[tuple[PePosition, str], ...], ...] = ()
+    hints: tuple[str, ...] = ()
 
 
 class Deadlock(SimulationError):
@@ -149,8 +167,10 @@ class Deadlock(SimulationError):
     kind: Literal["fault", "deadlock", "budget"] = "deadlock"
 
     def __init__(self, report: DeadlockReport) -> None:
+        from fabrica_bench.wse.deadlock_text import render
+
         self.report = report
-        super().__init__(report.render())
+        super().__init__(render(report))
 
 
 class BudgetExceeded(SimulationError):

@@ -13,6 +13,8 @@ counts as buffered once nothing else can advance.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,9 +33,9 @@ from fabrica_bench.wse.commands import (
     StreamOut,
 )
 from fabrica_bench.wse.costs import load_costs
-from fabrica_bench.wse.deadlock import explain
+from fabrica_bench.wse.deadlock import busy, explain
 from fabrica_bench.wse.fabric import Fabric
-from fabrica_bench.wse.faults import Deadlock, DeadlockReport, Fault, SourceLocation, StuckWavelets
+from fabrica_bench.wse.faults import BudgetExceeded, Deadlock, DeadlockReport, Fault, SourceLocation, StuckWavelets
 from fabrica_bench.wse.memory import AccessError, Arena, PeMemory
 from fabrica_bench.wse.pe import ProcessingElement
 from fabrica_bench.wse.reference import ReferenceExecutor
@@ -149,24 +151,33 @@ class Machine:
         Raises:
             Fault, Deadlock, BudgetExceeded: see `faults`.
         """
-        self.fabric.start_clock()
-        while not handle.done:
-            if self.fabric.is_idle:
-                self._unstick()
-            else:
-                self.fabric.run_cycle()
+        with self._watched():
+            while not handle.done:
+                self._advance()
 
     def drain(self) -> None:
         """Finish all commands, then let the PEs run until nothing happens any more, at most `Limits.drain_cycles`."""
-        self.fabric.start_clock()
-        while self._pending or self._running:
-            if self.fabric.is_idle:
-                self._unstick()
-            else:
+        with self._watched():
+            while self._pending or self._running:
+                self._advance()
+            end = self.fabric.now + self.limits.drain_cycles
+            while not self.fabric.is_idle and self.fabric.now < end:
                 self.fabric.run_cycle()
-        end = self.fabric.now + self.limits.drain_cycles
-        while not self.fabric.is_idle and self.fabric.now < end:
+
+    def _advance(self) -> None:
+        if self.fabric.is_idle:
+            self._unstick()
+        else:
             self.fabric.run_cycle()
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Count wall time; say what the PEs were doing when a budget ran out."""
+        self.fabric.start_clock()
+        try:
+            yield
+        except BudgetExceeded as error:
+            raise BudgetExceeded("\n".join([str(error), *busy(self.elements)])) from None
 
     def _unstick(self) -> None:
         """Nobody can advance: count undelivered input as buffered, or give up."""
@@ -185,7 +196,18 @@ class Machine:
             for (_, _, color), feeder in self._feeders.items()
             if feeder.words
         ]
-        return explain(self.elements, self.fabric.now, _describe(command), unready, waiting)
+        return explain(self.elements, self.fabric.now, self._host_wait(command, bool(self._running)), unready, waiting)
+
+    def _host_wait(self, command: Command | None, is_running: bool) -> str:
+        text = _describe(command)
+        if not is_running:
+            return f"the {text} to begin: it begins when no task runs and every PE takes commands"
+        if isinstance(command, Launch):
+            return f"the {text} to end: {self._not_ready} of {len(self.elements)} PE(s) did not call unblock_cmd_stream"
+        if isinstance(command, StreamOut):
+            arrived = sum(len(sink.words) for _, _, sink in self._sinks(command))
+            return f"the {text}: {arrived} of {command.l * command.w * command.h} words arrived"
+        return f"the {text}"
 
     # ------------------------------------------------------------------------------------------ progress of commands
 
@@ -345,12 +367,15 @@ class Machine:
             for x in range(command.px, command.px + command.w)
         ]
 
-    def _collect(self, handle: Handle, command: StreamOut) -> bool:
-        places = [
+    def _sinks(self, command: StreamOut) -> list[tuple[int, int, StreamSink]]:
+        return [
             (y, x, self._sink(command.px + x, command.py + y, command.color))
             for y in range(command.h)
             for x in range(command.w)
         ]
+
+    def _collect(self, handle: Handle, command: StreamOut) -> bool:
+        places = self._sinks(command)
         if any(len(sink.words) < command.l for _, _, sink in places):
             return False
         handle.result = np.zeros((command.h, command.w, command.l), dtype=np.uint32)
@@ -400,7 +425,7 @@ class Machine:
 def _describe(command: Command | None) -> str:
     match command:
         case Launch(name=name):
-            return f"launch of {name!r} (every PE must call unblock_cmd_stream)"
+            return f"launch of {name!r}"
         case CopyIn(symbol=symbol) | CopyOut(symbol=symbol):
             return f"copy of {symbol!r}"
         case StreamIn(color=color):

@@ -50,6 +50,7 @@ class FabricOp:
         self.site = site
         self.name = site.name
         self.loc = site.instr.loc
+        self.task = pe.task_name
         self.dest_operand = dest
         self.source_operands = sources
         self.settings = _effective(dest, sources, settings)
@@ -119,6 +120,8 @@ class FabricOp:
             return FifoEnd(pe, pe.fifos[operand.fifo], False, self.is_async)
         assert operand.dsd is not None
         channel, color = pe.output_of(operand.dsd)
+        if operand.dsd.queue >= 0:
+            pe.claim_output(channel, self)
         return FabricOut(pe, channel, color, operand.dsd, operand.size, self.settings[3])
 
     def _source_end(self, operand: Operand, zero: bool) -> SourceEnd:
@@ -242,6 +245,8 @@ class FabricOp:
         moved = self.count - self.remaining if not self.infinite else 0
         for end in self.inputs:
             pe.release_queue(end.queue)
+        if isinstance(self.dest, FabricOut) and self.dest.channel.op is self:
+            self.dest.channel.op = None
         if self.thread >= 0:
             pe.release_thread(self.thread)
         for operand in (self.dest_operand, *self.source_operands):

@@ -197,14 +197,36 @@ def fma_to_odd(a: float, b: float, c: float) -> float:
     return total
 
 
+class DivisionByZero(ZeroDivisionError):
+    """Carries the dividend."""
+
+
+def divide_unsigned(a: int, b: int) -> int:
+    """Quotient of integers that are not negative. Raises DivisionByZero."""
+    if not b:
+        raise DivisionByZero(a)
+    return a // b
+
+
+def remainder_unsigned(a: int, b: int) -> int:
+    """Remainder of integers that are not negative. Raises DivisionByZero."""
+    if not b:
+        raise DivisionByZero(a)
+    return a % b
+
+
 def divide_int(a: int, b: int) -> int:
-    """Quotient truncated toward zero. Raises ZeroDivisionError."""
+    """Quotient truncated toward zero. Raises DivisionByZero."""
+    if not b:
+        raise DivisionByZero(a)
     quotient = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
 def remainder_int(a: int, b: int) -> int:
-    """Remainder with the sign of the dividend. Raises ZeroDivisionError."""
+    """Remainder with the sign of the dividend. Raises DivisionByZero."""
+    if not b:
+        raise DivisionByZero(a)
     remainder = abs(a) % abs(b)
     return -remainder if a < 0 else remainder
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from fabrica_bench.wse import control, numeric
+from fabrica_bench.wse import control, numeric, traffic
 from fabrica_bench.wse.memory import AccessError, PeMemory
 from fabrica_bench.wse.ports import Ports
 from fabrica_bench.wse.queues import InputQueue
@@ -74,6 +74,9 @@ class ProcessingElement(Ports):
         self._last_op: FabricOp | None = None
         self._switch_debt = 0
         self._main_had_slot = False
+        # for reports
+        self.ran: set[str] = set()
+        self.last_task = ""
         if self.tasks.active:
             fabric.wake_pe(self, 0)
 
@@ -245,6 +248,12 @@ class ProcessingElement(Ports):
         elif trace is not None:
             trace.dsd_end(now, self.x, self.y, op.name, op.thread)
 
+    def place(self) -> int:
+        """Source location of the main thread, for reports; 0 if unknown."""
+        if self._activation is None:
+            return 0
+        return self.code.place_of(self._activation) or self.loc
+
     def poll(self, end: Any) -> None:
         """Called from `@map`: stall the main thread until a fabric end is ready."""
         self.polled = end
@@ -265,7 +274,7 @@ class ProcessingElement(Ports):
         self._activation = None
         self.state = State.IDLE
         self.listening = True
-        self.task_name = ""
+        self.last_task, self.task_name = self.task_name, ""
         self.machine.on_idle(self)
 
     # ------------------------------------------------------------------------------------------ 3. task picker
@@ -308,7 +317,9 @@ class ProcessingElement(Ports):
         if is_control:
             entry = control.entry(word) + queue.table_offset
             if entry not in self.tasks.control:
-                raise self.fault(
+                raise traffic.blame_sender(
+                    traffic.feeding(self.router, queue.color),
+                    self,
                     f"a control wavelet on {queue.label} names control task {entry}, which is not bound",
                     {"payload": f"{word:#010x}", "entry": entry},
                 )
@@ -322,6 +333,7 @@ class ProcessingElement(Ports):
 
     def _begin(self, name: str, args: tuple[int | float, ...], kind: str, cycle: int) -> None:
         self.task_name = name
+        self.ran.add(name)
         self._activation = self.code.call(self, name, args)
         self.state = State.RUN
         self.listening = False

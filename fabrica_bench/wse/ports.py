@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fabrica_bench.csl import ir
-from fabrica_bench.wse.element import Element
+from fabrica_bench.wse.element import ROUTABLE_COLORS, Element
 from fabrica_bench.wse.memory import PeMemory
 from fabrica_bench.wse.queues import InputQueue
 from fabrica_bench.wse.router import CONTROL, Channel, Router
@@ -83,6 +83,7 @@ class Ports(Element):
         """Queue that a fabin DSD reads."""
         if self.is_wse2:
             color = dsd.color if dsd.color >= 0 else self._color_of_queue(dsd.queue)
+            self._check_color(color)
             queue = self._by_color.get(color)
             if queue is None:
                 queue = self._add_input(dsd.queue, color)
@@ -122,7 +123,26 @@ class Ports(Element):
             color = self.output_colors.get(number, color)
         if color < 0:
             raise self.fault(f"output queue {number} has no color; call @initialize_queue for it", {"queue": number})
-        return self.channel(number), color
+        self._check_color(color)
+        channel = self.channel(number)
+        channel.loc, channel.sent_color = self.loc, color
+        return channel, color
+
+    def _check_color(self, color: int) -> None:
+        if color >= ROUTABLE_COLORS:
+            raise self.fault(
+                f"there is no color {color}: the last one that can be routed is {ROUTABLE_COLORS - 1}", {"color": color}
+            )
+
+    def claim_output(self, channel: Channel, op: FabricOp) -> None:
+        """Attach a fabric operation to an output queue."""
+        other = channel.op
+        if other is not None and other is not op:
+            raise self.fault(
+                f"output queue {channel.queue_id} is still used by @{other.name} ({self.describe(other.loc)})",
+                {"queue": channel.queue_id},
+            )
+        channel.op = op
 
     def channel(self, number: int) -> Channel:
         """The output queue's channel into the router."""

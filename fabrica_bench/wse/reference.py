@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from types import GeneratorType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,10 @@ from fabrica_bench.wse.unit import Unit, UnsupportedIr
 
 if TYPE_CHECKING:
     from fabrica_bench.wse.pe import ProcessingElement
+
+
+#: Nested calls that are followed. A suspended call takes about 500 bytes of this process's own stack of 8 MiB.
+CALL_DEPTH = 5_000
 
 
 class StackOverflow(Exception):
@@ -72,6 +77,8 @@ class ReferenceCode:
             "encode16": encode,
             "round16": lambda value: values[encode(value)],
             "round32": numeric.round_f32,
+            "udiv": numeric.divide_unsigned,
+            "urem": numeric.remainder_unsigned,
             "idiv": numeric.divide_int,
             "irem": numeric.remainder_int,
             "fdiv": numeric.divide_float,
@@ -104,6 +111,8 @@ class ReferenceCode:
 
     def call(self, pe: ProcessingElement, function: str, args: tuple[int | float, ...]) -> Iterator[None]:
         """Begin a call; the returned generator runs it."""
+        if sys.getrecursionlimit() < CALL_DEPTH:
+            sys.setrecursionlimit(CALL_DEPTH)
         return self._run(pe, self.function(function), args)
 
     def _run(
@@ -117,11 +126,11 @@ class ReferenceCode:
 
     def fault_of(self, pe: ProcessingElement, error: BaseException) -> Fault | None:
         """The fault behind an exception, with the source line of the generated code's frame."""
-        if isinstance(error, Fault):
-            return error
         found = self._place(error.__traceback__)
         if found is not None:
             pe.loc = found[0]
+        if isinstance(error, Fault):
+            return error if found is None else pe.fault(error.message, error.values)
         address = found[1] if found is not None else None
         if isinstance(error, IndexError | KeyError | TypeError) and not self._is_innermost(error.__traceback__):
             return None
@@ -135,14 +144,33 @@ class ReferenceCode:
         return trace is not None and trace.tb_frame.f_code.co_filename == self._file
 
     def _place(self, trace: TracebackType | None) -> tuple[int, int | None] | None:
-        found = None
+        """Location and address of the innermost call; the location of its caller, if it is in a system library."""
+        found: tuple[int, int | None] | None = None
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == self._file:
-                line = trace.tb_lineno
                 address = trace.tb_frame.f_locals.get("a")
-                location = self._locations[line] if line < len(self._locations) else 0
+                location = self._location(trace.tb_lineno)
+                if found is not None and self._in_library(location) and not self._in_library(found[0]):
+                    location = found[0]
                 found = (location, address if isinstance(address, int) else None)
             trace = trace.tb_next
+        return found
+
+    def _location(self, line: int) -> int:
+        return self._locations[line] if line < len(self._locations) else 0
+
+    def _in_library(self, location: int) -> bool:
+        return self.image.locations[location][0].startswith("<")
+
+    def place_of(self, activation: Any) -> int:
+        """See `executor.ImageCode.place_of`."""
+        found = 0
+        while activation is not None and getattr(activation, "gi_frame", None) is not None:
+            if activation.gi_frame.f_code.co_filename == self._file:
+                location = self._location(activation.gi_frame.f_lineno)
+                if not found or not self._in_library(location):
+                    found = location
+            activation = activation.gi_yieldfrom
         return found
 
 
@@ -169,8 +197,8 @@ def make_dsd(static: tuple[ir.Dsd, tuple[str, ...], int], *values: int) -> ir.Ds
 def _explain(error: BaseException, address: int | None) -> tuple[str, dict[str, object]]:
     """Text and values of the fault that an exception of generated code stands for; empty for a simulator error."""
     match error:
-        case ZeroDivisionError():
-            return "division by zero", {}
+        case numeric.DivisionByZero():
+            return "division by zero", {"dividend": error.args[0]}
         case memory.AccessError() | DescriptorError():
             return str(error), {}
         case IndexError():
@@ -181,7 +209,7 @@ def _explain(error: BaseException, address: int | None) -> tuple[str, dict[str, 
         case StackOverflow():
             return "stack overflow: the stack ran into the program's data", {"stack_pointer": error.args[0]}
         case RecursionError():
-            return "stack overflow: calls are nested too deeply", {}
+            return f"stack overflow: calls are nested more than {CALL_DEPTH} deep", {}
         case AssertionFailed():
             return f"assertion failed: {error}", {}
         case Stop() | Unsupported() | UnsupportedIr():

@@ -15,12 +15,13 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from fabrica_bench.csl.ir import EAST, NORTH, RAMP, SOUTH, WEST, ColorConfig
-from fabrica_bench.wse import control
+from fabrica_bench.wse import control, traffic
 from fabrica_bench.wse.filters import Filter
 
 if TYPE_CHECKING:
     from fabrica_bench.wse.fabric import Fabric
     from fabrica_bench.wse.faults import Fault
+    from fabrica_bench.wse.microthread import FabricOp
     from fabrica_bench.wse.pe import ProcessingElement
     from fabrica_bench.wse.streams import StreamSink
 
@@ -46,7 +47,19 @@ class Channel:
     """A bounded queue of wavelets in front of a router. `router` is None beyond the edge of the program rectangle: such
     a channel takes wavelets until it is full and never lets one go."""
 
-    __slots__ = ("color", "departed", "depth", "feeder_waits", "port", "queue", "queue_id", "router")
+    __slots__ = (
+        "color",
+        "departed",
+        "depth",
+        "feeder_waits",
+        "loc",
+        "op",
+        "port",
+        "queue",
+        "queue_id",
+        "router",
+        "sent_color",
+    )
 
     def __init__(self, router: Router | None, port: int, color: int, depth: int, queue_id: int = -1) -> None:
         self.router = router
@@ -57,6 +70,10 @@ class Channel:
         self.queue: deque[Wavelet] = deque()
         self.departed = -1
         self.feeder_waits = False
+        # of an output queue: the operation that fills it, and color and source place of the last one
+        self.op: FabricOp | None = None
+        self.sent_color = -1
+        self.loc = 0
 
     def has_room(self, now: int) -> bool:
         """Room for a wavelet sent by another router in this cycle."""
@@ -309,10 +326,14 @@ class Router:
         return _NO_LINK
 
     def _no_route(self, color: int, channel: Channel) -> Fault:
-        source = "its own compute element" if channel.port == RAMP else DIRECTION_NAMES[channel.port]
-        return self.pe.fault(
-            f"a wavelet of color {color} from {source} reached a router that has no route for this color",
-            {"color": color},
+        pe = self.pe
+        if channel.port == RAMP:
+            pe.loc = channel.loc
+            message = f"a wavelet of color {color} was sent, but this PE's router has no route for this color"
+            return pe.fault(message, {"color": color})
+        message = f"a wavelet of color {color} from {DIRECTION_NAMES[channel.port]} reached a router without a route"
+        return traffic.blame_sender(
+            traffic.senders(self, channel.port, color), pe, f"{message} for this color", {"color": color}
         )
 
     def _leave(self, channel: Channel, now: int) -> None:

@@ -58,6 +58,10 @@ def _tile_code(tile: Tile) -> TileCode:
     return TileCode(tile.file, {name: _param_const(value) for name, value in tile.params.items()}, None)
 
 
+#: Characters of a source line that reports quote.
+MAX_QUOTED_LINE = 200
+
+
 def _param_const(value: ParamValue) -> Const:
     from fabrica_bench.csl.driver import ColorNumber
 
@@ -127,7 +131,25 @@ def _assemble(session: Session, layout: LayoutState, root: ModuleInstance | None
         memcpy=options.memcpy,
         channels=options.channels,
         stream_colors=_stream_colors(root.unit) if root is not None else {},
+        source_lines=_source_lines(images),
     )
+
+
+def _source_lines(images: list[CompiledImage]) -> dict[str, dict[int, str]]:
+    """Text of the lines that run-time reports may quote."""
+    quoted: dict[str, dict[int, str]] = {}
+    split: dict[str, list[str]] = {}
+    for compiled in images:
+        for span in filter(None, compiled.unit.location_spans):
+            path = span.file.path
+            lines = split.get(path)
+            if lines is None:
+                lines = split[path] = span.file.text.split("\n")
+                quoted[path] = {}
+            number = span.file.position(span.start)[0]
+            if number <= len(lines):
+                quoted[path][number] = lines[number - 1].rstrip()[:MAX_QUOTED_LINE]
+    return quoted
 
 
 def _default_fabric(options: CompileOptions, layout: LayoutState) -> tuple[int, int]:
