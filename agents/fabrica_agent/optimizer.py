@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fabrica_agent.lowering.options import Options
 from fabrica_agent.records import Accepted, Implementation
@@ -22,12 +22,17 @@ CATALOGUE: tuple[Rewrite, ...] = (
     Rewrite(
         "bank offset",
         "two operands that start in the same memory bank halve the speed of a DSD operation",
-        lambda o: None if o.stagger or not o.bulk else Options(bulk=True, stagger=True),
+        lambda o: None if o.stagger or not o.bulk else replace(o, stagger=True),
+    ),
+    Rewrite(
+        "copy before overlapping operations",
+        "an operation that runs backwards reaches half the width of one that runs forwards",
+        lambda o: replace(o, backwards=False) if o.bulk and o.backwards else None,
     ),
     Rewrite(
         "scalar loops",
         "very short bulk operations cost more to set up than a loop",
-        lambda o: Options(bulk=False, stagger=False) if o.bulk else None,
+        lambda o: Options(bulk=False) if o.bulk else None,
     ),
 )
 

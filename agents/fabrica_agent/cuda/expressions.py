@@ -646,6 +646,8 @@ class Expressions:
         self.forget_changes(no)
         if isinstance(a, Pointer) and isinstance(b, Pointer) and a.buffer == b.buffer:
             return Pointer(a.buffer, fold.select(cond, a.offset, b.offset), a.target)
+        if isinstance(a, Pointer | Opaque) and isinstance(b, Pointer | Opaque):
+            self.fail("choosing between two arrays at run time is not supported", cursor)
         if isinstance(a, Aggregate) and isinstance(b, Aggregate) and not effects_a and not effects_b:
             cond = self.save(cond)
             pairs = {n: (a.fields[n], b.fields[n]) for n in a.fields}

@@ -82,7 +82,9 @@ def blocks_to_pes(program: Program, width: int, height: int) -> Program:
             blocks = {BLOCK[0]: fold.binary(Op.ADD, row, x, Ty.U32), BLOCK[1]: zero, BLOCK[2]: zero}
         else:
             raise UnsupportedError(
-                f"kernel {s.name} has a grid of {grid} blocks, not one for each of {width} x {height} PEs", s.place
+                f"kernel {s.name} has a grid of {grid} blocks, not one for each of {width} x {height} PEs; "
+                "work that PEs share, with data sent between them, is not lowered yet",
+                s.place,
             )
         return replace(s, grid=(one, one, one), body=substitute(s.body, blocks))
 
@@ -145,7 +147,10 @@ def local_index(name: str, index: Expr, layout: Layout, ranges: dict[str, Range]
         position = linear(_affine(coefficients, coordinates), ranges)
         here = linear(Var(own, Ty.I32), ranges) if own in ranges else linear(fold.i32(0), ranges)
         if position.plus(here, -1) != linear(fold.i32(0), ranges):
-            raise UnsupportedError(f"an element of {name} that a block reads or writes may be on another PE")
+            raise UnsupportedError(
+                f"an element of {name} that a block reads or writes may be on another PE; "
+                "communication between PEs is not lowered yet"
+            )
     place = expression(_affine(layout.offset, coordinates), ranges)
     return build(linear(place, ranges, symbolic=True))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabrica_agent.lowering.ir import Assign, Atomic, Body, For, If, While, names_in, stmt_exprs
+from fabrica_agent.lowering.ir import Assign, Atomic, Body, For, If, Reduce, While, names_in, stmt_exprs
 
 
 def exposed(body: Body) -> set[str]:
@@ -20,6 +20,9 @@ def _scan(body: Body, defined: set[str], found: set[str]) -> None:
             case Assign(name=name):
                 defined.add(name)
             case Atomic(result=str() as name):
+                defined.add(name)
+            case Reduce(target=name, index=None):
+                found |= {name} - defined
                 defined.add(name)
             case If(then=then, other=other):
                 sides = set(defined), set(defined)

@@ -18,15 +18,16 @@ from fabrica_agent.lowering.ir import (
     Load,
     Param,
     Program,
+    Reduce,
     Stmt,
     Store,
     Var,
     While,
     assigned,
     bodies,
-    body_exprs,
     map_stmt_exprs,
     names_in,
+    read_buffers,
     read_names,
     stmt_exprs,
     substitute,
@@ -47,7 +48,7 @@ def propagate(body: Body) -> Body:
             case Assign(name=name, value=value):
                 count[name] = count.get(name, 0) + 1
                 values[name] = value
-            case For(var=var):
+            case For(var=var) | Reduce(target=var, index=None):
                 count[var] = count.get(var, 0) + 2
     fixed = {
         n: v for n, v in values.items()
@@ -93,7 +94,7 @@ def _forward_one(out: list[Stmt], index: int, s: Assign, live: frozenset[str]) -
         t = out[later]
         own_reads = sum(1 for e in stmt_exprs(t) for n in walk(e) if isinstance(n, Var) and n.name == name)
         nested = any(name in read_names(b) or name in assigned(b) for b in bodies(t))
-        if nested or (own_reads and isinstance(t, For | While)):
+        if nested or (own_reads and isinstance(t, For | While)) or (isinstance(t, Reduce) and t.target == name):
             return False
         if own_reads:
             rest = tuple(out[later + 1 :])
@@ -123,7 +124,7 @@ def remove_dead(program: Program) -> Body:
     body = program.body
     while True:
         read = read_names(body)
-        loaded = {n.buffer for n in body_exprs(body) if isinstance(n, Load)}
+        loaded = read_buffers(body)
         private = {n for n, b in program.buffers.items() if not b.exported}
         new = _prune(body, partial(_dead, read=read, loaded=loaded, private=private))
         if new == body:
@@ -131,7 +132,7 @@ def remove_dead(program: Program) -> Body:
         body = new
 
 
-def _dead(s: Stmt, read: frozenset[str], loaded: set[str], private: set[str]) -> bool:
+def _dead(s: Stmt, read: frozenset[str], loaded: frozenset[str], private: set[str]) -> bool:
     match s:
         case Assign(name=name):
             return name not in read

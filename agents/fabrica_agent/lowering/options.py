@@ -12,14 +12,18 @@ class Options:
     Attributes:
         bulk: DSD operations instead of scalar loops, where they fit.
         stagger: Start arrays in different memory banks, so that two operands of one operation don't collide.
+        backwards: Run operations on overlapping parts of an array from the end rather than copy a part first.
     """
 
     bulk: bool = True
     stagger: bool = False
+    backwards: bool = True
 
     def describe(self) -> str:
         """One phrase for records."""
         parts = ["DSD operations" if self.bulk else "scalar loops"]
         if self.stagger:
             parts.append("staggered arrays")
+        if self.bulk and not self.backwards:
+            parts.append("copies instead of backward operations")
         return ", ".join(parts)

@@ -72,7 +72,7 @@ def _binary(op: Op, a: Range, b: Range, limits: Range) -> Range:
             return 0, (1 << max(ah.bit_length(), bh.bit_length())) - 1
         case Op.SHL if al >= 0 and bl >= 0 and bh < 32:
             return al << bl, ah << bh
-        case Op.SHR if bl >= 0:
+        case Op.SHR if bl >= 0 and bh < 32:
             return (al >> bh if al >= 0 else al >> bl), (ah >> bl if ah >= 0 else ah >> bh)
         case Op.MIN:
             return min(al, bl), min(ah, bh)

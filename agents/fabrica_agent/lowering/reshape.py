@@ -82,7 +82,7 @@ class Reshape:
             parts = _fission(s.body, self._private(s.parallel))
             if len(parts) > 1:
                 return tuple(x for part in parts for x in self.loop(self._copy(s, part), env))
-        for rule in (self._guard, self._stride, self._unflatten, self._split):
+        for rule in (self._guard, self._stride, self._unflatten, self._even_trips, self._split):
             new = rule(s, env)
             if new is not None:
                 return self.body(new, env)
@@ -231,6 +231,38 @@ class Reshape:
         body = normalise(substitute(s.body, {s.var: whole}), inner_env)
         inner = For(column.name, Ty.I32, fold.i32(0), fold.i32(size), 1, body, s.parallel)
         return (For(row.name, Ty.I32, fold.i32(0), fold.i32(count // size), 1, (inner,), s.parallel),)
+
+    def _even_trips(self, s: For, env: Ranges) -> Body | None:
+        """Give an inner loop `for (i = k*t + c; i < n; i += k*T)` the same trip count for all threads `t` of a loop.
+
+        The inner loop then counts trips, with `i` computed from the count, and can stay around bulk operations over
+        the threads. Where the count changes with the thread, the thread loop is split there.
+        """
+        count = trip_count(s)
+        if not s.parallel or s.step != 1 or count is None or count < 2:
+            return None
+        first = fold.int_value(s.start) or 0
+        inner_env = {**env, s.var: (first, first + count - 1)}
+        for position, inner in enumerate(s.body):
+            if not isinstance(inner, For) or inner.step <= 1 or s.var not in names_in(inner.start):
+                continue
+            start, stop = linear(inner.start, inner_env), fold.int_value(inner.stop)
+            k = start.of(s.var)
+            if stop is None or k <= 0 or start.without(s.var).terms or escapes(inner.body):
+                continue
+            trips = [len(range(start.constant + k * t, stop, inner.step)) for t in range(first, first + count)]
+            change = next((t for t, n in enumerate(trips) if n != trips[0]), None)
+            if change is not None:
+                edge = fold.i32(first + change)
+                head, tail = self._copy(s, s.body), self._copy(s, s.body)
+                return (replace(head, stop=edge), replace(tail, start=edge))
+            turn = self.names.variable("turn", Ty.I32)
+            advance = fold.binary(Op.MUL, turn, fold.i32(inner.step), Ty.I32)
+            at = fold.binary(Op.ADD, fold.cast(inner.start, Ty.I32), advance, Ty.I32)
+            body = substitute(inner.body, {inner.var: fold.cast(at, inner.ty)})
+            counted = For(turn.name, Ty.I32, fold.i32(0), fold.i32(trips[0]), 1, body)
+            return (replace(s, body=(*s.body[:position], counted, *s.body[position + 1 :])),)
+        return None
 
     def _split(self, s: For, env: Ranges) -> Body | None:
         """Split a loop where a condition on its variable, somewhere in its body, changes its truth."""

@@ -32,3 +32,11 @@ def simplify(program: Program) -> Program:
     used = {n.buffer for n in body_exprs(current.body) if isinstance(n, Load)} | written_buffers(current.body)
     current.buffers = {n: b for n, b in current.buffers.items() if b.exported or n in used}
     return current
+
+
+def tidy(program: Program) -> Program:
+    """Scalars and dead code once more, after loops were written out; no loop is touched."""
+    copy = replace(program, body=forward(propagate(program.body), frozenset()))
+    copy.body = remove_dead(copy)
+    copy.ranges = variable_ranges(copy)
+    return copy

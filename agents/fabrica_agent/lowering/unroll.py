@@ -1,0 +1,126 @@
+"""Writing out short loops around bulk operations, so that lengths and offsets become constants.
+
+A DSD with constant offset and length is free; moving and cutting one at run time costs about as much as ten elements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fabrica_agent.lowering import fold
+from fabrica_agent.lowering.ir import (
+    Assign,
+    Body,
+    Break,
+    Const,
+    Continue,
+    Expr,
+    For,
+    If,
+    Program,
+    Reduce,
+    Stmt,
+    Vector,
+    While,
+    assigned,
+    bodies,
+    map_stmt_exprs,
+    names_in,
+    stmt_exprs,
+    substitute_expr,
+    walk_stmts,
+    with_bodies,
+)
+
+MAX_TRIPS = 16
+MAX_STATEMENTS = 96
+
+Known = dict[str, Expr]
+
+
+def unroll(program: Program) -> Program:
+    """The program with its short loops around bulk operations written out."""
+    body, _ = _run(program.body, {})
+    return replace(program, body=body)
+
+
+def _run(body: Body, known: Known) -> tuple[Body, Known]:
+    """Evaluate what is constant; `known` are scalar variables with constant values."""
+    out: list[Stmt] = []
+    known = dict(known)
+    for s in body:
+        if isinstance(s, Assign):
+            value = fold.refold(substitute_expr(s.value, known))
+            out.append(Assign(s.name, value))
+            if isinstance(value, Const):
+                known[s.name] = value
+            else:
+                known.pop(s.name, None)
+            continue
+        if isinstance(s, While | For):
+            written_out = _written_out(s, known)
+            if written_out is not None:
+                statements, known = written_out
+                out.extend(statements)
+                continue
+        if isinstance(s, If):
+            truth = fold.value(fold.refold(substitute_expr(s.cond, known)))
+            if truth is not None:
+                statements, known = _run(s.then if truth else s.other, known)
+                out.extend(statements)
+                continue
+        out.append(_rewritten(s, known))
+        for name in assigned((s,)):
+            known.pop(name, None)
+    return tuple(out), known
+
+
+def _rewritten(s: Stmt, known: Known) -> Stmt:
+    changed = assigned((s,)) if bodies(s) else frozenset()
+    stable = {n: v for n, v in known.items() if n not in changed}
+    # Bounds of a `for` are evaluated before its body can change anything.
+    own = known if isinstance(s, For | If) else stable
+    s = map_stmt_exprs(s, lambda e: fold.refold(substitute_expr(e, own)))
+    return with_bodies(s, tuple(_run(b, stable)[0] for b in bodies(s)))
+
+
+def _written_out(s: While | For, known: Known) -> tuple[Body, Known] | None:
+    """All iterations of a loop, one after the other; None if they are too many or can't be counted."""
+    if not any(isinstance(x, Vector | Reduce) for x in walk_stmts(s.body)) or _leaves(s.body):
+        return None
+    if isinstance(s, For):
+        return _for(s, known)
+    out: list[Stmt] = []
+    for _ in range(MAX_TRIPS + 1):
+        again = fold.value(fold.refold(substitute_expr(s.cond, known)))
+        if again is None:
+            return None
+        if not again:
+            return tuple(out), known
+        for part in (s.body, s.step):
+            statements, known = _run(part, known)
+            out.extend(statements)
+        if sum(1 for _ in walk_stmts(tuple(out))) > MAX_STATEMENTS:
+            return None
+    return None
+
+
+def _for(s: For, known: Known) -> tuple[Body, Known] | None:
+    start = fold.int_value(substitute_expr(s.start, known))
+    stop = fold.int_value(substitute_expr(s.stop, known))
+    moving = any(s.var in names_in(e) for x in walk_stmts(s.body) if isinstance(x, Vector) for e in stmt_exprs(x))
+    if start is None or stop is None or not moving:
+        return None
+    trips = range(start, stop, s.step)
+    if len(trips) > MAX_TRIPS or len(trips) * sum(1 for _ in walk_stmts(s.body)) > MAX_STATEMENTS:
+        return None
+    out: list[Stmt] = []
+    for value in trips:
+        statements, known = _run(s.body, {**known, s.var: fold.const(value, s.ty)})
+        out.extend(statements)
+    known.pop(s.var, None)
+    return (tuple(out), known) if sum(1 for _ in walk_stmts(tuple(out))) <= MAX_STATEMENTS else None
+
+
+def _leaves(body: Body) -> bool:
+    return any(isinstance(s, Break | Continue) or (isinstance(s, If) and any(map(_leaves, bodies(s)))) for s in body)

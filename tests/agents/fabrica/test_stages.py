@@ -1,0 +1,180 @@
+"""Facts, design and the agent's flow on the shipped tasks, with tools that stand in for the harness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from fabrica_agent.agent import FabricaAgent
+from fabrica_agent.analyst import analyse
+from fabrica_agent.architect import design
+from fabrica_agent.cuda.source import parse
+from fabrica_agent.extraction.host import observe
+from fabrica_agent.extractor import extract
+from fabrica_agent.records import BindingKind, Decomposition, FailureKind, Idiom
+from fabrica_agent.reviewer import review_compile, review_run
+
+from fabrica_bench.firewall.view import task_view
+from fabrica_bench.plugins import AgentGaveUp, Budget, CompileOutcome, TaskView, VisibleRun
+from fabrica_bench.tasks import load_task
+
+
+def view_of(name: str, workflow: Any = "W1", size: str = "small") -> TaskView:
+    return task_view(load_task(name), arch="wse3", size=size, workflow=workflow, toolchain="embedded")
+
+
+class Tools:
+    """Answers from a script: a list of outcomes for successive runs; compiling always works unless told otherwise."""
+
+    def __init__(self, runs: list[VisibleRun], compiles: bool = True) -> None:
+        self.runs = runs
+        self.compiles = compiles
+        self.calls: list[tuple[str, dict[str, str]]] = []
+        self.events: list[str] = []
+
+    def compile(self, files: Mapping[str, str]) -> CompileOutcome:
+        self.calls.append(("compile", dict(files)))
+        return CompileOutcome(ok=self.compiles, diagnostics=[] if self.compiles else ["pe.csl:1:1: error: no"])
+
+    def run_visible(self, files: Mapping[str, str]) -> VisibleRun:
+        self.calls.append(("run", dict(files)))
+        return self.runs.pop(0) if len(self.runs) > 1 else self.runs[0]
+
+    def log(self, event: str, **data: Any) -> None:
+        self.events.append(event)
+
+
+VALID = VisibleRun(ok=True, outcome="valid", cycles=100)
+WRONG = VisibleRun(ok=False, outcome="Correct fails: out differs")
+BUDGET = Budget(evaluations=20, wall_s=120, tokens=0)
+
+
+def test_the_host_script_shows_where_every_element_goes() -> None:
+    facts = extract(view_of("Single-Tile-Matvec"))
+    places = {p.array: p for p in facts.host.placements}
+    n, pitch = 25, 28
+    assert places["A"].offset == (1, 1, pitch)  # column-major, padded, behind one element
+    assert places["A"].x is None
+    assert places["y"].shape == (2, 2, n)
+    assert (places["y"].x, places["y"].y) == ((0, 0, 1, 0), (0, 1, 0, 0))
+    assert facts.host.arguments["compute"] == ("iters",)
+    assert facts.host.launches == ("window_open", "compute")
+
+
+def test_a_vector_spread_over_pes_counts_as_rows() -> None:
+    facts = extract(view_of("ParReduce-Sum"))
+    (x,) = [p for p in facts.host.placements if p.array == "x"]
+    assert x.shape == (1, 4, 128)
+    assert x.x == (0, 0, 1, 0)
+
+
+def test_a_script_that_cannot_be_observed_says_why() -> None:
+    facts = observe("import sys\ndef main():\n    sys.exit('nothing to do')\n", {"n": 4})
+    assert facts.problem is not None
+    assert "nothing to do" in facts.problem
+
+
+def test_observing_leaves_the_process_as_it_was() -> None:
+    import sys
+
+    before = set(sys.modules), list(sys.argv)
+    observe("from cerebras.sdk.runtime.sdkruntimepybind import SdkRuntime\ndef main():\n    raise ValueError\n", {})
+    assert (set(sys.modules), list(sys.argv)) == before
+
+
+def test_layout_facts_come_from_the_syntax_tree() -> None:
+    facts = extract(view_of("SAXPY-1PE"))
+    assert [p.name for p in facts.layout.params] == ["memcpy_params", "n"]
+    assert facts.layout.memcpy_param == "memcpy_params"
+    assert facts.entry.args == ("f32",)
+    assert (facts.window.start, facts.window.end, facts.window.unblock) == ("start", "end", "unblock")
+    assert facts.sizes["small"] == {"n": 512}
+
+
+def test_the_analysis_names_idioms_and_the_design_binds_by_name() -> None:
+    view = view_of("Prefix-Sum-1PE")
+    analysis = analyse(parse(view.cuda))
+    assert set(analysis.kernels[0].idioms) >= {Idiom.SHARED_MEMORY, Idiom.BARRIER}
+    chosen = design(analysis, extract(view), view.size)
+    assert chosen.decomposition is Decomposition.SINGLE_PE
+    assert {b.parameter: b.kind for b in chosen.bindings}["n"] is BindingKind.SIZE
+
+
+@pytest.mark.parametrize("name", ["ReLU-1PE", "SAXPY-1PE", "Prefix-Sum-1PE", "Single-Tile-Matvec"])
+def test_names_mean_nothing(name: str) -> None:
+    """Another task name, kernel name, launcher name and no comments: the same candidate."""
+    view = view_of(name)
+    files = FabricaAgent().translate(view, Tools([VALID]), BUDGET).files
+    analysis = analyse(parse(view.cuda))
+    cuda = "\n".join(line.partition("//")[0] for line in view.cuda.splitlines())
+    for index, old in enumerate([analysis.entry, *(k.name for k in analysis.kernels)]):
+        cuda = cuda.replace(old, f"f{index}")
+    renamed = view.model_copy(update={"name": "Nothing-To-See", "task_md": "", "cuda": cuda})
+    assert FabricaAgent().translate(renamed, Tools([VALID]), BUDGET).files == files
+
+
+def test_a_candidate_holds_exactly_the_editable_files_and_the_stamps() -> None:
+    view = view_of("ReLU-1PE", "W1-C")
+    candidate = FabricaAgent().translate(view, Tools([VALID]), BUDGET)
+    assert set(candidate.files) == set(view.editable)
+    assert candidate.files["layout.csl"] == view.files["layout.csl"]
+    body = candidate.files["pe.csl"].partition("fn compute(")[2]
+    statements = [line.strip() for line in body.splitlines()[1:] if line.strip()]
+    assert statements[0] == "window.start();"
+    assert statements[statements.index("sys_mod.unblock_cmd_stream();") - 1] == "window.end();"
+    assert candidate.model == "deterministic"
+
+
+def test_a_failing_bulk_form_falls_back_to_scalar_loops() -> None:
+    tools = Tools([WRONG, VALID])
+    candidate = FabricaAgent().translate(view_of("SAXPY-1PE"), tools, BUDGET)
+    assert "scalar loops" in candidate.notes[0]
+    assert "review" in tools.events
+
+
+def test_a_translation_that_never_works_is_given_up_with_the_reason() -> None:
+    with pytest.raises(AgentGaveUp, match="numerical"):
+        FabricaAgent().translate(view_of("SAXPY-1PE"), Tools([WRONG]), BUDGET)
+
+
+def test_the_optimizer_keeps_only_what_is_faster() -> None:
+    slower = VisibleRun(ok=True, outcome="valid", cycles=200)
+    first = Tools([VALID, slower])
+    kept = FabricaAgent().translate(view_of("SAXPY-1PE"), first, BUDGET)
+    assert kept.files == first.calls[0][1]
+    faster = VisibleRun(ok=True, outcome="valid", cycles=50)
+    second = Tools([VALID, faster, slower])
+    assert FabricaAgent().translate(view_of("SAXPY-1PE"), second, BUDGET).files != second.calls[0][1]
+
+
+def test_the_budget_is_kept() -> None:
+    tools = Tools([VALID])
+    FabricaAgent().translate(view_of("SAXPY-1PE"), tools, Budget(evaluations=3, wall_s=120, tokens=0))
+    assert len(tools.calls) <= 3
+
+
+def test_communication_is_refused_plainly() -> None:
+    with pytest.raises(AgentGaveUp, match="kernel"):
+        FabricaAgent().translate(view_of("ParReduce-Sum"), Tools([VALID]), BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind"),
+    [
+        ("Correct fails: y is off by 3 times the tolerance", FailureKind.NUMERICAL),
+        ("Run fails: deadlock: PE(0,0) waits", FailureKind.DEADLOCK),
+        ("Run fails: fault: PE(0,0) reads outside its memory", FailureKind.FAULT),
+        ("Timing fails: no start stamp", FailureKind.TIMING),
+        ("Contract fails: symbol y is missing", FailureKind.INTERFACE),
+        ("something else", FailureKind.UNKNOWN),
+    ],
+)
+def test_failures_are_told_apart(outcome: str, kind: FailureKind) -> None:
+    assert review_run(VisibleRun(ok=False, outcome=outcome)).kind is kind
+
+
+def test_compile_failures_are_told_apart() -> None:
+    plain = review_compile(CompileOutcome(ok=False, diagnostics=["pe.csl:3:4: error: undeclared identifier 'q'"]))
+    memory = review_compile(CompileOutcome(ok=False, diagnostics=["error: ran out of PE memory"]))
+    assert (plain.kind, memory.kind) == (FailureKind.COMPILE, FailureKind.MEMORY)
