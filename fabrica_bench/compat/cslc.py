@@ -58,8 +58,6 @@ def compile_command(options: CslcOptions) -> int:
     from fabrica_bench.csl.driver import compile_program
 
     begin = time.perf_counter()
-    for flag in options.ignored:
-        _warn(f"{flag} has no effect on this toolchain", options, sys.stderr)
     try:
         output = compile_program(compile_options(options))
     except CslError as error:
@@ -104,6 +102,7 @@ def compile_options(options: CslcOptions) -> CompileOptions:
         fp16=options.fp16_format,
         width_west_buf=options.width_west_buf,
         width_east_buf=options.width_east_buf,
+        section_addresses=options.section_addresses,
         **limits,
     )
 
@@ -195,13 +194,6 @@ def _color(stream: TextIO) -> bool:
     import os
 
     return stream.isatty() and "NO_COLOR" not in os.environ
-
-
-def _warn(message: str, options: CslcOptions, stream: TextIO) -> None:
-    if options.diagnostics == "json":
-        stream.write(_failure_json("warning", message, None, None) + "\n")
-    else:
-        stream.write(f"cslc: warning: {message}\n")
 
 
 def _write_failure(error: FabricaError, as_json: bool) -> None:

@@ -19,7 +19,10 @@ MAX_CHANNELS: Final = 16
 MAX_FABRIC: Final = 4096
 """No wafer is larger in either direction; a larger number is a slip that would cost gigabytes."""
 
+SECTION_FLAG: Final = "--link-section-start-address-bytes"
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECTION_NAME = re.compile(r"[A-Za-z0-9_.$]+")
 
 EPILOG: Final = """\
 examples:
@@ -52,8 +55,7 @@ class CslcOptions:
     warnings_as_errors: bool
     verbose: bool
     diagnostics: Literal["text", "json"]
-    ignored: tuple[str, ...]
-    """Accepted flags that have no effect here and whose absence changes the program's meaning."""
+    section_addresses: dict[str, int]
 
 
 def usage_error(message: str, *, option: str, remedy: str) -> FabricaError:
@@ -81,7 +83,6 @@ def parse_options(argv: Sequence[str]) -> CslcOptions:
         raise usage_error("no CSL file given", option="cslc", remedy="name the file with the layout block")
     if values.output == "":
         raise usage_error("the output directory is empty", option="-o", remedy="write -o out")
-    ignored = ("--link-section-start-address-bytes",) if values.link_section_start_address_bytes else ()
     return CslcOptions(
         file=Path(values.file),
         output=Path(values.output),
@@ -103,7 +104,9 @@ def parse_options(argv: Sequence[str]) -> CslcOptions:
         warnings_as_errors=values.warnings_as_errors,
         verbose=values.verbose,
         diagnostics=values.diagnostics,
-        ignored=ignored,
+        section_addresses=_bindings(
+            values.link_section_start_address_bytes, SECTION_FLAG, ".table:24576", name=_SECTION_NAME
+        ),
     )
 
 
@@ -141,7 +144,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--max-inlined-iterations", metavar="N", help="limit of unrolled loop iterations")
     add("--comptime-func-depth-limit", metavar="N", help="limit of nested compile-time calls")
     add("--max-parallelism", metavar="N", help="accepted for compatibility; has no effect")
-    add("--link-section-start-address-bytes", metavar=".S:A,...", help="accepted for compatibility; has no effect")
+    add(SECTION_FLAG, action="append", default=[], metavar=".S:A,...", help="byte addresses of sections; repeatable")
     add("-g0", dest="no_debug", action="store_true", help="accepted for compatibility; has no effect")
     add("--warnings-as-errors", action="store_true", help="fail on warnings")
     add("--diagnostics", choices=("text", "json"), default="text", help="form of messages; json is one object per line")
@@ -202,27 +205,29 @@ def _pair(text: str, option: str, form: str, low: int) -> tuple[int, int]:
     return first, second
 
 
-def _bindings(texts: Sequence[str], option: str, example: str, *, limit: int | None = None) -> dict[str, int]:
+def _bindings(
+    texts: Sequence[str], option: str, example: str, *, limit: int | None = None, name: re.Pattern[str] = _NAME
+) -> dict[str, int]:
     result: dict[str, int] = {}
     for text in texts:
         for item in text.split(","):
             if not item.strip():
                 continue
-            name, value = _binding(item, option, example)
+            key, value = _binding(item, option, example, name)
             if limit is not None and value > limit:
-                raise usage_error(f"color {name} is {value}", option=option, remedy=f"colors are 0 to {limit}")
-            if result.setdefault(name, value) != value:
+                raise usage_error(f"color {key} is {value}", option=option, remedy=f"colors are 0 to {limit}")
+            if result.setdefault(key, value) != value:
                 raise usage_error(
-                    f"{name} is given twice, as {result[name]} and as {value}", option=option, remedy="give it once"
+                    f"{key} is given twice, as {result[key]} and as {value}", option=option, remedy="give it once"
                 )
     return result
 
 
-def _binding(item: str, option: str, example: str) -> tuple[str, int]:
+def _binding(item: str, option: str, example: str, pattern: re.Pattern[str]) -> tuple[str, int]:
     name, colon, number = (part.strip() for part in item.partition(":"))
     value = _parse_unsigned(number)
-    if not colon or not _NAME.fullmatch(name) or value is None:
-        reason = "the value must be an unsigned integer" if colon and _NAME.fullmatch(name) else "expected NAME:VALUE"
+    if not colon or not pattern.fullmatch(name) or value is None:
+        reason = "the value must be an unsigned integer" if colon and pattern.fullmatch(name) else "expected NAME:VALUE"
         raise usage_error(f"{item.strip()!r}: {reason}", option=option, remedy=f"write e.g. {option}={example}")
     return name, value
 

@@ -20,7 +20,8 @@ class CompileOptions:
 
     `file` is the layout file. `fabric_dims` defaults to the smallest fabric that holds the program. `params` and
     `colors` bind top-level `param`s and legacy `color` declarations of the layout file. `import_paths` are searched for
-    `<name>` imports before the system libraries.
+    `<name>` imports before the system libraries. `section_addresses`: byte address from which the variables of a
+    `linksection` are placed, in every PE.
     """
 
     file: Path
@@ -37,6 +38,7 @@ class CompileOptions:
     comptime_func_depth_limit: int = DEFAULT_COMPTIME_DEPTH
     width_west_buf: int = 0
     width_east_buf: int = 0
+    section_addresses: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -109,12 +109,36 @@ class _Linker:
         return sorted(done.values(), key=lambda variable: -variable.alignment)
 
     def _place(self, variables: list[GlobalVar], start: int) -> int:
+        """Give every variable its address; the end of the data."""
+        taken = self._place_sections(variables, start)
         at = start
         for variable in variables:
-            at = t.align_up(at, max(variable.alignment, 2))
+            if variable.name in self.addresses:
+                continue
+            at = _first_gap(at, max(variable.alignment, 2), t.size_of(variable.type), taken)
             self.addresses[variable.name] = at
             at += t.size_of(variable.type)
-        return t.align_up(at, 4)
+        return t.align_up(max([at, *(end for _, end, _ in taken)]), 4)
+
+    def _place_sections(self, variables: list[GlobalVar], start: int) -> list[tuple[int, int, str]]:
+        """Place the sections whose addresses were given; their (start, end, name) in the order of addresses."""
+        taken = []
+        for section, address in sorted(self.unit.session.options.section_addresses.items(), key=lambda item: item[1]):
+            inside = [variable for variable in variables if variable.section == section]
+            at = address
+            for variable in inside:
+                at = t.align_up(at, max(variable.alignment, 2))
+                self.addresses[variable.name] = at
+                at += t.size_of(variable.type)
+            if not inside:
+                continue
+            hint = "change --link-section-start-address-bytes"
+            if address < start:
+                fail(inside[0].span, f"section '{section}' at {address} overlaps the code, which ends at {start}", hint)
+            if taken and taken[-1][1] > address:
+                fail(inside[0].span, f"section '{section}' at {address} overlaps section '{taken[-1][2]}'", hint)
+            taken.append((address, at, section))
+        return taken
 
     def _stack_bytes(self, functions: dict[str, ir.Function]) -> int:
         depth: dict[str, int | None] = {}
@@ -262,6 +286,15 @@ class _Linker:
             )
             for name, export in state.exports.items()
         }
+
+
+def _first_gap(at: int, alignment: int, size: int, taken: list[tuple[int, int, str]]) -> int:
+    """The lowest aligned address from `at` on where `size` bytes touch nothing that is taken."""
+    at = t.align_up(at, alignment)
+    for start, end, _ in taken:
+        if at < end and at + size > start:
+            at = t.align_up(end, alignment)
+    return at
 
 
 def _operand_fields(instr: type[ir.Instr]) -> tuple[str, ...]:

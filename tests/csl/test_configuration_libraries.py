@@ -116,16 +116,20 @@ def test_configuration_at_run_time(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ("use", "message"),
     [
         ("", None),
-        ("library.init();", "<message_passing> is not supported"),
-        ("exceptions.set_exception_mask(0);", "exceptions can't be unmasked"),
+        ("config.exceptions.set_exception_mask(0);", "not supported: exceptions can't be unmasked"),
+        ("config.filters.set_state(0, config.filters.counter_filter_state.DROP);", "not supported: how WSE-3 filters"),
+        ("config.filters.set_pass_count(0, 4);", "not supported: how WSE-3 filters count"),
+        ("const a = config.addresses.TIMESTAMP_COUNTER;", "not_supported_because_the_map_of_the_registers"),
+        ("time.get_perf_cntr(&stamp, 1);", "get_perf_cntr is not supported"),
     ],
 )
 def test_what_is_missing_says_so_at_compile_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], use: str, message: str | None
 ) -> None:
     body = f"""
-const library = @import_module("<message_passing>");
-const exceptions = @import_module("<tile_config/exceptions>");
+const config = @import_module("<tile_config>");
+const time = @import_module("<time>");
+var stamp = @zeros([3]u16);
 fn main() void {{ {use} sys_mod.unblock_cmd_stream(); }}
 comptime {{ @export_symbol(main); }}
 """
@@ -136,3 +140,4 @@ comptime {{ @export_symbol(main); }}
     errors = capsys.readouterr().err
     assert status == (0 if message is None else 1), errors
     assert (message or "") in errors
+    assert message is None or "pe.csl:" in errors, "the place in the program is named"

@@ -22,7 +22,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "csl-support.md"
 LIBRARY = Path(fabrica_bench.csl.__file__).parent / "lib"
 STATUS = {"yes", "partly", "no"}
 #: parts of other libraries, which programs don't import by name
-PARTS = re.compile(r"math/type_helpers|tile_config/.*|sdk_layout/.*")
+PARTS = re.compile(r"math/type_helpers|tile_config/.*|sdk_layout/.*|kernels/fft/(program|fft1d|exchange)")
 
 MAIN = "fn main() void {\n  BODY\n  sys_mod.unblock_cmd_stream();\n}\n"
 
