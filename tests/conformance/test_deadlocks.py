@@ -19,8 +19,8 @@ INTRODUCTION = """\
 # Deadlocks, explained
 
 A program deadlocks when nothing on the fabric can advance and the host still waits. The vendor's simulator then runs on
-for ever. `cs_python` notices at once (an event-driven simulator knows that no event is left), ends the run with exit code
-3, and says
+for ever. `cs_python` notices at once (an event-driven simulator knows that no event is left), ends the run with exit
+code 3, and says
 
 - which host command does not end, and which PEs never called `unblock_cmd_stream`;
 - circular waits, if there are any: who waits for whom;

@@ -7,10 +7,9 @@ import re
 import shutil
 from pathlib import Path
 
-from helpers.csl_programs import Host, uniform_layout
-
 from fabrica_bench.compat import cslc
 from fabrica_bench.compat.sessions import SimulatorStopped
+from helpers.csl_programs import Host, uniform_layout
 
 CONFORMANCE = Path(__file__).resolve().parents[1] / "conformance"
 FABRIC = (16, 10)
