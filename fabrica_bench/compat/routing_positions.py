@@ -73,6 +73,12 @@ class RoutingPosition:
         """Directions to which every wavelet is sent."""
         return list(self._output)
 
+    def copy(self) -> RoutingPosition:
+        """A position that later changes of this one don't touch."""
+        made = RoutingPosition()
+        made._input, made._output = self._input, self._output
+        return made
+
     def __repr__(self) -> str:
         def names(routes: tuple[Route, ...]) -> str:
             return ", ".join(route.name for route in routes)
@@ -104,7 +110,7 @@ def get_edge_routing(edge: Edge, positions: Sequence[RoutingPosition]) -> EdgeRo
 
 
 def check_positions(call: str, positions: Sequence[RoutingPosition]) -> tuple[RoutingPosition, ...]:
-    """One to four routing positions.
+    """Copies of one to four routing positions.
 
     Raises:
         HostError: It's something else.
@@ -113,7 +119,7 @@ def check_positions(call: str, positions: Sequence[RoutingPosition]) -> tuple[Ro
         raise HostError(f"{call}: {positions!r} is no list of RoutingPosition", remedy="pass a list such as [position]")
     if not 1 <= len(positions) <= MAX_POSITIONS:
         raise HostError(f"{call}: {len(positions)} routing positions", remedy=f"a color has 1 to {MAX_POSITIONS}")
-    return tuple(positions)
+    return tuple(position.copy() for position in positions)
 
 
 class Color:

@@ -1,7 +1,8 @@
 """Places globals in PE memory and makes every address absolute.
 
 Memory map, low to high: code (an estimate, the real instruction set is not public), data in order of alignment, free
-space, stack. Everything must fit in the 48 KiB of a PE.
+space, stack. Sections with a given address lie there, other data around them. Everything must fit in the 48 KiB of a
+PE.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ class _Linker:
 
     def _place_sections(self, variables: list[GlobalVar], start: int) -> list[tuple[int, int, str]]:
         """Place the sections whose addresses were given; their (start, end, name) in the order of addresses."""
-        taken = []
+        taken: list[tuple[int, int, str]] = []
         for section, address in sorted(self.unit.session.options.section_addresses.items(), key=lambda item: item[1]):
             inside = [variable for variable in variables if variable.section == section]
             at = address

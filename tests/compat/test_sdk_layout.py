@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from helpers.csl_programs import ARCHES
+from helpers.csl_programs import ARCHES, PE_HEAD, compile_files, uniform_layout
 
 from fabrica_bench.compat.code_regions import CodeRegion, Port
 from fabrica_bench.compat.geometry import IntRectangle, IntVector
@@ -78,6 +78,8 @@ comptime {
   @initialize_queue(in_queue, .{ .color = source });
 }
 """
+
+IDLE = "fn main() void { sys_mod.unblock_cmd_stream(); }\ncomptime { @export_symbol(main); }\n"
 
 COUNT = 4
 
@@ -283,6 +285,31 @@ def test_edges_and_ranges_override_what_was_painted_and_bound_before() -> None:
     outputs = [[program.colors[y][x][0].tx for x in range(3)] for y in range(2)]
     east_and_ramp, ramp = 4 | 16, 16
     assert outputs == [[east_and_ramp, east_and_ramp, ramp], [ramp, east_and_ramp, ramp]]
+
+
+def test_a_position_can_be_changed_after_use_for_the_next_one() -> None:
+    layout = SdkLayout(SdkTarget.WSE2)
+    region = layout.create_code_region("receiver.csl", "receiver", 2, 1)
+    color, position = Color("source", 4), RoutingPosition().set_input([Route.WEST]).set_output([Route.EAST])
+    region.set_param_all(color)
+    region.set_param_all("count", 1)
+    region.paint(IntVector(0, 0), color, [position])
+    region.paint(IntVector(1, 0), color, [position.set_output([Route.RAMP])])
+    assert repr(position) == "RoutingPosition({WEST} -> {RAMP})"
+    assert [position.get_input(), position.get_output()] == [[Route.WEST], [Route.RAMP]]
+    runtime = run(layout, "wse2")
+    runtime.stop()
+    assert [runtime._program.colors[0][x][4].tx for x in (0, 1)] == [4, 16]
+
+
+def test_another_program_in_the_same_directory_has_no_streams_left() -> None:
+    layout = SdkLayout(SdkTarget.WSE3)
+    loop_back(layout)
+    layout.compile(out_prefix="out_wse3")
+    names = {"layout.csl": uniform_layout(1, 1, {}), "pe.csl": PE_HEAD + IDLE}
+    runtime = SdkRuntime(compile_files(Path(), names, "wse3", (1, 1)))
+    with pytest.raises(HostError, match="the program has no stream"):
+        runtime.get_port_id("stage.source")
 
 
 def both_ways(arch: str) -> SdkLayout:
