@@ -55,9 +55,10 @@ MAX_SPLIT_SIZE = 40
 class Reshape:
     """Loop transformations; see the module's docstring."""
 
-    def __init__(self, program: Program, names: Names) -> None:
+    def __init__(self, program: Program, names: Names, *, late: bool = False) -> None:
         self.program = program
         self.names = names
+        self.late = late
 
     def body(self, body: Body, env: Ranges) -> Body:
         """Reshape all loops, innermost first."""
@@ -82,7 +83,8 @@ class Reshape:
             parts = _fission(s.body, self._private(s.parallel))
             if len(parts) > 1:
                 return tuple(x for part in parts for x in self.loop(self._copy(s, part), env))
-        for rule in (self._guard, self._stride, self._unflatten, self._even_trips, self._split):
+        rules = (self._guard, self._stride, self._unflatten, self._even_trips, self._split)
+        for rule in rules:
             new = rule(s, env)
             if new is not None:
                 return self.body(new, env)
@@ -239,7 +241,8 @@ class Reshape:
         the threads. Where the count changes with the thread, the thread loop is split there.
         """
         count = trip_count(s)
-        if not s.parallel or s.step != 1 or count is None or count < 2:
+        # Late, because a loop that `_stride` can take as a whole needs no such care.
+        if not self.late or not s.parallel or s.step != 1 or count is None or count < 2:
             return None
         first = fold.int_value(s.start) or 0
         inner_env = {**env, s.var: (first, first + count - 1)}

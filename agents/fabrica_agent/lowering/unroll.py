@@ -12,14 +12,16 @@ from fabrica_agent.lowering.ir import (
     Assign,
     Body,
     Break,
-    Const,
     Continue,
     Expr,
     For,
     If,
+    Op,
     Program,
     Reduce,
     Stmt,
+    Ty,
+    Var,
     Vector,
     While,
     assigned,
@@ -27,6 +29,7 @@ from fabrica_agent.lowering.ir import (
     map_stmt_exprs,
     names_in,
     stmt_exprs,
+    substitute,
     substitute_expr,
     walk_stmts,
     with_bodies,
@@ -52,7 +55,7 @@ def _run(body: Body, known: Known) -> tuple[Body, Known]:
         if isinstance(s, Assign):
             value = fold.refold(substitute_expr(s.value, known))
             out.append(Assign(s.name, value))
-            if isinstance(value, Const):
+            if fold.value(value) is not None:
                 known[s.name] = value
             else:
                 known.pop(s.name, None)
@@ -62,6 +65,12 @@ def _run(body: Body, known: Known) -> tuple[Body, Known]:
             if written_out is not None:
                 statements, known = written_out
                 out.extend(statements)
+                continue
+            turns = _alternating(s, known) if isinstance(s, For) else None
+            if turns is not None:
+                out.extend(turns)
+                for name in assigned((s,)):
+                    known.pop(name, None)
                 continue
         if isinstance(s, If):
             truth = fold.value(fold.refold(substitute_expr(s.cond, known)))
@@ -120,6 +129,38 @@ def _for(s: For, known: Known) -> tuple[Body, Known] | None:
         out.extend(statements)
     known.pop(s.var, None)
     return (tuple(out), known) if sum(1 for _ in walk_stmts(tuple(out))) <= MAX_STATEMENTS else None
+
+
+def _alternating(s: For, known: Known) -> Body | None:
+    """A loop whose variables swap constants between iterations (buffers, mostly), two iterations at a time.
+
+    In each half the variables have constant values.
+    """
+    if s.step != 1 or fold.int_value(s.start) != 0 or not any(isinstance(x, Vector) for x in walk_stmts(s.body)):
+        return None
+    changed = assigned(s.body)
+    state = {n: v for n, v in known.items() if n in changed}
+    stable = {n: v for n, v in known.items() if n not in changed}
+    if not state or _leaves(s.body):
+        return None
+    first, after_first = _run(s.body, {**stable, **state})
+    second, after_second = _run(s.body, {**stable, **{n: after_first.get(n, v) for n, v in state.items()}})
+    moving = [n for n in state if after_first.get(n) != state[n]]
+    if not moving or any(n not in after_first or after_second.get(n) != state[n] for n in state):
+        return None
+    if sum(1 for _ in walk_stmts((*first, *second))) > MAX_STATEMENTS:
+        return None
+    trips = substitute_expr(s.stop, known)
+    half = fold.binary(Op.DIV, fold.cast(trips, Ty.I32), fold.i32(2), Ty.I32)
+    pair = Var(f"{s.var}/2", Ty.I32)
+    twice = fold.binary(Op.MUL, pair, fold.i32(2), Ty.I32)
+    even: Expr = fold.cast(twice, s.ty)
+    odd: Expr = fold.cast(fold.binary(Op.ADD, twice, fold.i32(1), Ty.I32), s.ty)
+    last: Expr = fold.cast(fold.binary(Op.SUB, fold.cast(trips, Ty.I32), fold.i32(1), Ty.I32), s.ty)
+    both = (*substitute(first, {s.var: even}), *substitute(second, {s.var: odd}))
+    rest = fold.binary(Op.MOD, fold.cast(trips, Ty.I32), fold.i32(2), Ty.I32)
+    left_over = If(fold.binary(Op.NE, rest, fold.i32(0), Ty.BOOL), substitute(first, {s.var: last}))
+    return (For(pair.name, Ty.I32, fold.i32(0), half, 1, both), left_over)
 
 
 def _leaves(body: Body) -> bool:
