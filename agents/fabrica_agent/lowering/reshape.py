@@ -65,7 +65,7 @@ class Reshape:
         out: list[Stmt] = []
         for s in body:
             if isinstance(s, For):
-                fused = self._nest(s, env)
+                fused = self._nest(s, env) or self._ragged(s, env)
                 if fused is not None:
                     out.extend(self.body(fused, env))
                     continue
@@ -187,6 +187,32 @@ class Reshape:
                     else:
                         new = (replace(f, body=new),)
                 return new
+        return None
+
+    def _ragged(self, s: For, env: Ranges) -> Body | None:
+        """`for b { for t in 0..min(T, n - T*b) X(T*b + t) }` → `for i in 0..n X(i)`."""
+        if len(s.body) != 1 or not isinstance(s.body[0], For) or not s.parallel or not s.body[0].parallel:
+            return None
+        inner = s.body[0]
+        blocks = fold.int_value(s.stop)
+        starts = fold.int_value(s.start), fold.int_value(inner.start)
+        if s.step != 1 or inner.step != 1 or blocks is None or starts != (0, 0):
+            return None
+        if not (isinstance(inner.stop, Bin) and inner.stop.op is Op.MIN):
+            return None
+        inner_env = {**env, s.var: (0, max(blocks - 1, 0)), inner.var: loop_range(inner, env) or (0, 0)}
+        for size_expr, left in ((inner.stop.a, inner.stop.b), (inner.stop.b, inner.stop.a)):
+            size = fold.int_value(size_expr)
+            form = linear(left, inner_env, symbolic=True)
+            total = fold.int_value(build(form.without(s.var)))
+            if size is None or form.of(s.var) != -size or form.opaque_in(s.var) or total is None:
+                continue
+            if blocks != -(-total // size) or not _only_together(inner.body, s.var, inner.var, size, inner_env):
+                continue
+            fused = self.names.variable(s.var, Ty.I32)
+            body = substitute(inner.body, {s.var: fold.i32(0), inner.var: fused})
+            kind = Parallel.BLOCK if Parallel.BLOCK in (s.parallel, inner.parallel) else Parallel.THREAD
+            return (For(fused.name, Ty.I32, fold.i32(0), build(form.without(s.var)), 1, body, kind),)
         return None
 
     def _stride(self, s: For, env: Ranges) -> Body | None:

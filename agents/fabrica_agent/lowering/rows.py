@@ -14,6 +14,7 @@ from itertools import pairwise
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import (
     Access,
+    Bin,
     Body,
     Expr,
     For,
@@ -116,7 +117,7 @@ class _Rows:
 
     def _shares_scratch(self, s: For, work: _RowWork) -> bool:
         """Whether what a row leaves in its scratch arrays may be read outside the loop."""
-        inside = {b for x in s.body if isinstance(x, Vector) for b in written_buffers((x,))}
+        inside = set(written_buffers(s.body[:-1]))
         if any(self.program.buffers[b].exported for b in inside) or work.store.buffer in inside:
             return True
         return not _writes_first(self.program.body, frozenset(inside))
@@ -152,8 +153,10 @@ class _RowReader:
         *operations, store = self.loop.body
         if not isinstance(store, Store) or not operations or not isinstance(store.value, Load):
             return None
-        if not all(isinstance(s, Vector) and s.ty is Ty.F32 and self._follow(s) for s in operations):
-            return None
+        for s in operations:
+            followed = self._follow(s) if isinstance(s, Vector) and s.ty is Ty.F32 else self._follow_element(s)
+            if not followed:
+                return None
         at = fold.int_value(store.value.index)
         terms = self.held.get((store.value.buffer, at)) if at is not None else None
         if terms is None or len(terms) < 2 or self.matrix is None or self.vector is None:
@@ -169,6 +172,26 @@ class _RowReader:
             return False
         self.held.update({(s.dest.buffer, target[0] + k): terms for k, terms in enumerate(new)})
         return True
+
+    def _follow_element(self, s: Stmt) -> bool:
+        """A single element that gets the sum of known ones."""
+        at = fold.int_value(s.index) if isinstance(s, Store) else None
+        if not isinstance(s, Store) or at is None:
+            return False
+        terms = self._value(s.value)
+        if terms is None:
+            return False
+        self.held[s.buffer, at] = terms
+        return True
+
+    def _value(self, e: Expr) -> tuple[_Term, ...] | None:
+        if isinstance(e, Load):
+            at = fold.int_value(e.index)
+            return None if at is None else self.held.get((e.buffer, at))
+        if isinstance(e, Bin) and e.op is Op.ADD:
+            a, b = self._value(e.a), self._value(e.b)
+            return None if a is None or b is None else a + b
+        return None
 
     def _product(self, s: Vector, target: Span) -> list[tuple[_Term, ...]] | None:
         if not all(isinstance(x, Access) for x in s.sources):

@@ -10,8 +10,10 @@ from dataclasses import replace
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import (
     Assign,
+    Bin,
     Body,
     Break,
+    Const,
     Continue,
     Expr,
     For,
@@ -26,6 +28,9 @@ from fabrica_agent.lowering.ir import (
     While,
     assigned,
     bodies,
+    body_exprs,
+    map_body,
+    map_expr,
     map_stmt_exprs,
     names_in,
     stmt_exprs,
@@ -37,6 +42,7 @@ from fabrica_agent.lowering.ir import (
 
 MAX_TRIPS = 16
 MAX_STATEMENTS = 96
+MAX_RUNS = 32
 
 Known = dict[str, Expr]
 
@@ -44,7 +50,42 @@ Known = dict[str, Expr]
 def unroll(program: Program) -> Program:
     """The program with its short loops around bulk operations written out."""
     body, _ = _run(program.body, {})
-    return replace(program, body=body)
+    return replace(program, body=_straight(body))
+
+
+def _straight(body: Body) -> Body:
+    """Loops over `lane ^ constant` as runs of lanes in which the partner is a fixed distance away."""
+    out: list[Stmt] = []
+    for s in body:
+        s = with_bodies(s, tuple(_straight(b) for b in bodies(s)))
+        out.extend(_runs(s) if isinstance(s, For) else (s,))
+    return tuple(out)
+
+
+def _runs(s: For) -> Body:
+    nodes = [n for n in body_exprs(s.body) if isinstance(n, Bin) and n.op is Op.XOR and isinstance(n.b, Const)]
+    masks = {int(n.b.value) for n in nodes if isinstance(n.b, Const) and isinstance(n.a, Var) and n.a.name == s.var}
+    start, stop = fold.int_value(s.start), fold.int_value(s.stop)
+    if len(masks) != 1 or start != 0 or stop is None or s.step != 1 or not s.parallel or len(s.body) != 1:
+        return (s,)
+    (mask,) = masks
+    if mask <= 0 or mask & (mask - 1) or stop % (2 * mask) or stop // mask > MAX_RUNS:
+        return (s,)
+    out: list[Stmt] = []
+    for first in range(0, stop, mask):
+        distance = mask if first // mask % 2 == 0 else -mask
+        body = map_body(s.body, lambda e, d=distance: map_expr(e, lambda n: _partner(n, s.var, d)))  # type: ignore[misc]
+        if mask == 1:
+            out.extend(map_body(substitute(body, {s.var: fold.const(first, s.ty)}), fold.refold))
+        else:
+            out.append(replace(s, start=fold.const(first, s.ty), stop=fold.const(first + mask, s.ty), body=body))
+    return tuple(out)
+
+
+def _partner(n: Expr, var: str, distance: int) -> Expr:
+    if isinstance(n, Bin) and n.op is Op.XOR and isinstance(n.a, Var) and n.a.name == var and isinstance(n.b, Const):
+        return fold.binary(Op.ADD if distance > 0 else Op.SUB, n.a, fold.const(abs(distance), n.ty), n.ty)
+    return n
 
 
 def _run(body: Body, known: Known) -> tuple[Body, Known]:
