@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from validation.examples import example_cycles
 from validation.harness import Run
 from validation.points import Point
 
@@ -345,3 +346,8 @@ def _send_words(point: Point) -> float:
     run.launch("main")
     source, target = run.windows()
     return target.end - source.start
+
+
+@_case
+def _example(point: Point) -> float:
+    return example_cycles(str(point.params["name"]), point.arch, point.measure)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import count
+from itertools import count, pairwise
 
 from fabrica_bench.csl import ir
 from fabrica_bench.wse.costs import CostTable
@@ -26,12 +26,15 @@ def instruction_cost(instr: ir.Instr, costs: CostTable) -> int:
     match instr:
         case ir.Move():
             return costs["scalar.move"]
-        case ir.Bin(op=op, type=type_, b=b):
+        case ir.Bin(op=op, type=type_, a=a, b=b):
             if op in ("div", "rem") and _is_power_of_two(b, type_):
                 return _integer_cost(type_, costs)
             if op == "mul" and type_.kind == "int" and isinstance(b, ir.Imm) and b.value in _ELEMENT_SIZES:
                 return _integer_cost(type_, costs)
-            return _binary_cost(op, type_, costs)
+            cost = _binary_cost(op, type_, costs)
+            if op == "div" and type_.kind == "float" and isinstance(a, ir.Imm):
+                cost += costs["scalar.float_constant"]
+            return cost
         case ir.Cmp(type=type_):
             if type_.kind == "float":
                 return costs["scalar.compare"]
@@ -55,6 +58,8 @@ def instruction_cost(instr: ir.Instr, costs: CostTable) -> int:
             return costs["scalar.frame_address"]
         case ir.MakeDsd(fields=fields):
             return costs["dsd.make_field"] * len(fields)
+        case ir.LoadDsr():
+            return costs["dsd.dsr_load_explicit"]
         case ir.SetDsd(field=field):
             return costs["dsd.advance" if field == "advance" else f"dsd.set_{field}"]
     return 0
@@ -63,10 +68,15 @@ def instruction_cost(instr: ir.Instr, costs: CostTable) -> int:
 def block_costs(block: Sequence[ir.Instr], costs: CostTable) -> list[int]:
     """Static costs of a block's instructions without its terminator.
 
+    After the last of several loads of DSRs the gap before their use is charged.
+
     Repeats within the block: an address that was computed before costs `scalar.reuse` in all, and a load from where the
     block has just loaded or stored costs nothing.
     """
     result = [instruction_cost(instr, costs) for instr in block[:-1]]
+    for position, (instr, following) in enumerate(pairwise(block)):
+        if isinstance(instr, ir.LoadDsr) and not isinstance(following, ir.LoadDsr):
+            result[position] += costs["dsd.dsr_gap"]
     known: dict[object, int | str] = {}  # what was computed -> number of the value
     numbers: dict[int, int | str] = {}  # register -> number of its value
     places: dict[int, int] = {}  # register -> position of the product that it holds

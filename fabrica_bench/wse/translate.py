@@ -493,7 +493,6 @@ class FunctionTranslator:
     def _load_dsr(self, instr: ir.LoadDsr, dsr: ir.DsrRef, dsd: ir.Operand) -> None:
         wake_ids = [wake.id if wake else ir.Imm(0) for wake in (instr.config.on_done, instr.config.on_control)]
         (value, done, control), _ = self._take(dsd, *wake_ids)
-        self._cost += self.costs["dsd.dsr_load_explicit"]
         static = self.unit.constant((dsr, instr.config, instr.save_address, instr.single_step))
         self._emit(f"pe.load_dsr({static},{value},{done},{control})")
 
