@@ -13,6 +13,10 @@ from fabrica_bench.csl.values import VOID_VALUE, Const, FnValue, Rt, Value
 # -------------------------------------------------------------------------------------------------------- ids
 
 
+#: Local task that teardown and queue flushes activate (Cerebras SDK docs).
+TEARDOWN_TASK = 29
+
+
 class IdRange(NamedTuple):
     """Legal numbers of an id type, per architecture."""
 
@@ -107,7 +111,24 @@ def add_binding(call: Call, kind: str, task: FnValue, number: int) -> None:
                 f"'{bound.function.decl.name}' has already",
                 hint=f"bound at {bound.span}",
             )
+    if number == TEARDOWN_TASK and kind == "local":
+        for _, place in (*state.teardown.values(), *state.empty_queue.values()):
+            call.fail(
+                f"local task '{task.decl.name}' is bound to id {number}, which the handlers of this program take",
+                hint=f"handler set at {place}",
+            )
     state.tasks.append(BoundTask(kind, number, task, call.span))
+
+
+def check_teardown_id(call: Call) -> None:
+    """A handler makes the compiler bind the teardown task, so the program can't."""
+    for bound in call.frame.unit.pe(call.span).tasks:
+        if bound.id == TEARDOWN_TASK and bound.kind == "local":
+            call.fail(
+                f"@{call.name} takes local task id {TEARDOWN_TASK}, "
+                f"which task '{bound.function.decl.name}' has already",
+                hint=f"bound at {bound.span}",
+            )
 
 
 def _check_parameters(call: Call, kind: str, task: FnValue) -> None:
@@ -200,6 +221,7 @@ def set_teardown_handler(call: Call) -> Value:
         call.fail(f"expected type 'color', got: '{color.type.name}'", 1)
     if color.data in state.teardown:
         call.fail(f"color {color.data} has a teardown handler already", hint=f"set at {state.teardown[color.data][1]}")
+    check_teardown_id(call)
     state.teardown[color.data] = (handler_argument(call, 0), call.span)
     return VOID_VALUE
 
@@ -217,9 +239,9 @@ def set_control_task_table(call: Call) -> Value:
         fields = Fields(call.const(0), call.arg_span(0), "the table configuration", ("instructions", "stride"))
         instructions, stride = fields.number("instructions", 4), fields.number("stride", 1)
     if instructions not in (2, 4, 8):
-        call.fail(f"'instructions' must be 2, 4 or 8, got {instructions}")
+        call.fail(f"'instructions' must be 2, 4 or 8, got {instructions}", 0)
     if not 1 <= stride <= 7:
-        call.fail(f"'stride' must be 1 to 7, got {stride}")
+        call.fail(f"'stride' must be 1 to 7, got {stride}", 0)
     state.control_table = (instructions, stride)
     return VOID_VALUE
 

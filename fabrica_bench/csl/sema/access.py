@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.sema import lower
+from fabrica_bench.csl.sema.coerce import check_function_address
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.places import (
     CellPlace,
@@ -196,6 +197,7 @@ def pointer_to(frame: Frame, place_: Place, span: ast.Span) -> Value:
         case PackedPlace():
             fail(span, "address of packed struct field is unsupported")
         case ValuePlace(Const() as value) if isinstance(value.type, t.FnType):
+            check_function_address(value.data, span)
             return Const(t.PointerType(value.type, True), value.data)
         case ValuePlace(Agg() | Rt()) if not isinstance(place_.type, t.DsdType):
             fail(span, "the address of a temporary can't be taken", "store it in a variable first")

@@ -42,16 +42,19 @@ _INTEGER_ONLY = frozenset(["%", "&", "|", "^", "<<", ">>"])
 MAX_SHIFT = 4096
 
 
-def binary(frame: Frame, op: str, a: Value, b: Value, span: ast.Span) -> Value:
-    """`a op b` for every infix operator except `and` and `or`."""
+def binary(
+    frame: Frame, op: str, a: Value, b: Value, span: ast.Span, sides: tuple[ast.Span, ast.Span] | None = None
+) -> Value:
+    """`a op b` for every infix operator except `and` and `or`. `sides`: where the operands are."""
     if op in CMP_OPS:
-        return compare(frame, op, a, b, span)
+        return compare(frame, op, a, b, span, sides)
     if op in ("<<", ">>"):
         return _shift(frame, op, a, b, span)
     if op in ("&", "|", "^") and a.type == t.BOOL and b.type == t.BOOL:
         fail(span, f"operator '{op}' is not defined for type 'bool'", "use 'and', 'or' or '!='")
     type_ = _operand_type(frame, op, a, b, span)
-    a, b = coerce(frame, a, type_, span), coerce(frame, b, type_, span)
+    left, right = sides or (span, span)
+    a, b = coerce(frame, a, type_, left), coerce(frame, b, type_, right)
     if isinstance(a, Const) and isinstance(b, Const):
         return Const(type_, _fold(op, type_, a.data, b.data, span))
     if op in ("/", "%") and isinstance(b, Const) and t.is_integer(type_) and b.data == 0:
@@ -176,7 +179,9 @@ def _fold_shift(op: str, type_: t.Type, a: int, amount: int, span: ast.Span) -> 
 # ------------------------------------------------------------------------------------------------ comparison
 
 
-def compare(frame: Frame, op: str, a: Value, b: Value, span: ast.Span) -> Value:
+def compare(
+    frame: Frame, op: str, a: Value, b: Value, span: ast.Span, sides: tuple[ast.Span, ast.Span] | None = None
+) -> Value:
     """`a op b` for comparison operators."""
     if isinstance(a.type, t.FnType) or isinstance(b.type, t.FnType):
         fail(span, f"invalid comparison operation for type: '{a.type.name}'")
@@ -186,7 +191,8 @@ def compare(frame: Frame, op: str, a: Value, b: Value, span: ast.Span) -> Value:
         fail(span, f"invalid comparison operation for type: '{type_.name}'")
     if not ordered and not _has_equality(type_):
         fail(span, f"invalid comparison operation for type: '{type_.name}'")
-    a, b = coerce(frame, a, type_, span), coerce(frame, b, type_, span)
+    at = sides or (span, span)
+    a, b = coerce(frame, a, type_, at[0]), coerce(frame, b, type_, at[1])
     if isinstance(a, Const) and isinstance(b, Const):
         return bool_value(_compare_data(op, type_, a.data, b.data))
     check_runtime_type(frame, type_, span)

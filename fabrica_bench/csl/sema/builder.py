@@ -47,6 +47,12 @@ class FnBuilder:
         """Continue emitting in `block`."""
         self.current = block
 
+    def revive(self) -> None:
+        """Make what follows live, to look at the rest of a function that has an error already."""
+        if not self.is_live:
+            self.enter(self.new_block())
+            self._preds[self.current] = 1
+
     def emit(self, instr: ir.Instr) -> None:
         """Append an instruction that is not a terminator."""
         if self.is_live:

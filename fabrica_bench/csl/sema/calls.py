@@ -40,6 +40,8 @@ def signature(unit: Unit, function: FnValue) -> Signature:
     if found is not None:
         return found
     decl = function.decl
+    if decl.is_inline and decl.attributes.linkname is not None:
+        fail(decl.attributes.linkname.span, f"inline function '{decl.name}' can't have a 'linkname'")
     names = {param.name for param in decl.params if param.name is not None}
     frame = function.module.frame()
     params: list[t.Type | None] = []

@@ -107,7 +107,7 @@ def binary(frame: Frame, node: ast.Binary, hint: t.Type | None) -> Value:
         return _short_circuit(frame, node)
     a = frame.expr(node.lhs)
     b = frame.expr(node.rhs)
-    return arith.binary(frame, node.op, a, b, node.span)
+    return arith.binary(frame, node.op, a, b, node.span, (node.lhs.span, node.rhs.span))
 
 
 def _short_circuit(frame: Frame, node: ast.Binary) -> Value:

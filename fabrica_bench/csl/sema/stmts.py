@@ -112,7 +112,8 @@ def assign(frame: Frame, node: ast.Assign) -> None:
     else:
         current = access.load(frame, place, node.target.span)
         operand = frame.expr(node.value)
-        value = arith.binary(frame, node.op[:-1], current, operand, node.span)
+        sides = node.target.span, node.value.span
+        value = arith.binary(frame, node.op[:-1], current, operand, node.span, sides)
     access.store(frame, place, frame.coerce(value, place.type, node.value.span), node.span)
 
 

@@ -80,14 +80,18 @@ def _check_packed(node: ast.StructTypeExpr, found: t.StructType) -> None:
 def enum_type(frame: Frame, node: ast.EnumTypeExpr, hint: t.Type | None) -> Value:
     tag: t.Type = t.U16 if node.tag is None else frame.type_expr(node.tag)
     if not isinstance(tag, t.IntType):
-        fail(node.span, f"the tag of an enum must be an integer of fixed width, got: '{tag.name}'")
+        fail(
+            node.span if node.tag is None else node.tag.span,
+            f"the tag of an enum must be an integer of fixed width, got: '{tag.name}'",
+        )
     explicit: dict[str, int] = {}
     for member in node.members:
         if member.value is not None:
-            explicit[member.name] = _member_value(frame, member, tag)
+            value = _member_value(frame, member, tag)
+            if value in explicit.values():
+                fail(member.value.span, f"two members of an enum have the same value {value}")
+            explicit[member.name] = value
     taken, following = set(explicit.values()), 0
-    if len(taken) != len(explicit):
-        fail(node.span, "two members of an enum have the same value")
     members: list[tuple[str, int]] = []
     for member in node.members:
         if any(member.name == name for name, _ in members):

@@ -58,6 +58,7 @@ class PeState:
     control_table: tuple[int, int] | None = None
     rotating: list[tuple[str, str, int, int, int]] = field(default_factory=list)
     local_colors: dict[int, ir.ColorConfig] = field(default_factory=dict)
+    local_color_spans: dict[int, ast.Span] = field(default_factory=dict)
     exports: dict[str, Export] = field(default_factory=dict)
     config_words: dict[int, int] = field(default_factory=dict)
     rpc: ast.Span | None = None
