@@ -8,6 +8,7 @@ from fabrica_bench.csl import ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins.general import struct_values
 from fabrica_bench.csl.builtins.registry import Call, builtin
+from fabrica_bench.csl.sema import limits
 from fabrica_bench.csl.sema.coerce import make_struct
 from fabrica_bench.csl.sema.colors import color_config
 from fabrica_bench.csl.sema.errors import fail
@@ -36,6 +37,8 @@ def set_rectangle(call: Call) -> Value:
             call.fail(f"the rectangle must be at least 1 PE wide and high, got {extent}", index)
         if extent > 0xFFFF:
             call.fail(f"the rectangle is too large: {extent}", index)
+    if width * height > limits.RECTANGLE_PES:
+        call.fail(f"the rectangle of {width} by {height} PEs is too large", hint="a whole wafer has 900000 PEs")
     state.width, state.height = width, height
     return VOID_VALUE
 

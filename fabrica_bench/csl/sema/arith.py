@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fabrica_bench.csl import ast, floats, ir
 from fabrica_bench.csl import types as t
+from fabrica_bench.csl.sema import limits
 from fabrica_bench.csl.sema.coerce import coerce, peer_type
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.lower import check_runtime_type, operand
@@ -100,7 +101,13 @@ def _fold(op: str, type_: t.Type, a: Any, b: Any, span: ast.Span) -> Any:
         return floats.round_to(type_.name, result)
     result = _fold_int(op, a, b, span)
     # Like at run time, fixed-width arithmetic wraps.
-    return type_.wrap(result) if isinstance(type_, t.IntType) else result
+    return type_.wrap(result) if isinstance(type_, t.IntType) else _bounded(result, span)
+
+
+def _bounded(value: int, span: ast.Span) -> int:
+    if value.bit_length() > limits.INTEGER_BITS:
+        fail(span, f"the comptime_int has more than {limits.INTEGER_BITS} bits")
+    return value
 
 
 def _fold_int(op: str, a: int, b: int, span: ast.Span) -> int:
@@ -173,7 +180,7 @@ def _fold_shift(op: str, type_: t.Type, a: int, amount: int, span: ast.Span) -> 
     if op == ">>":
         return a >> amount
     result = a << amount
-    return type_.wrap(result) if isinstance(type_, t.IntType) else result
+    return type_.wrap(result) if isinstance(type_, t.IntType) else _bounded(result, span)
 
 
 # ------------------------------------------------------------------------------------------------ comparison

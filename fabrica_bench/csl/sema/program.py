@@ -21,7 +21,7 @@ from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.layout import LayoutState, TileCode
 from fabrica_bench.csl.sema.modules import ModuleInstance, params_key
 from fabrica_bench.csl.sema.routing import Routes, warn_about_routes
-from fabrica_bench.csl.sema.session import LIBRARY, Session
+from fabrica_bench.csl.sema.session import BUDGET_SPENT, LIBRARY, Session
 from fabrica_bench.csl.sema.unit import PeState, Unit
 from fabrica_bench.csl.values import Const, FnValue
 
@@ -91,11 +91,25 @@ def _analyse(options: CompileOptions, compile_: Callable[[Session, CompileOption
         program = compile_(session, options)
     except RecursionError:
         raise CslError([_too_deep(), *session.warnings]) from None
+    except MemoryError:
+        raise CslError([_too_big()]) from None
     except CslError as problem:
-        raise CslError([*problem.diagnostics, *session.warnings]) from None
+        raise CslError([*_once(problem.diagnostics), *session.warnings]) from None
     finally:
         sys.setrecursionlimit(before)
     return CompileOutput(program, session.warnings)
+
+
+def _once(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    """After the budget of comptime steps is spent every further part of the program fails with the same message."""
+    spent = [item for item in diagnostics if item.message.startswith(BUDGET_SPENT)]
+    return [item for item in diagnostics if item not in spent[1:]]
+
+
+def _too_big() -> Diagnostic:
+    from fabrica_bench.csl.diagnostics import Severity
+
+    return Diagnostic(Severity.ERROR, "compiling the program takes more memory than this process may use")
 
 
 def _too_deep() -> Diagnostic:

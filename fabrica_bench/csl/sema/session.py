@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 LIBRARY = Path(__file__).resolve().parent.parent / "lib"
 
 
+BUDGET_SPENT = "comptime evaluation exceeded"
 _SHOWN_PATH = 200
 
 
@@ -39,7 +40,6 @@ class Session:
         self.warnings: list[Diagnostic] = []
         self.steps = 0
         self.printed_lines = 0
-        self.exhausted = 0
         self.call_depth = 0
         self.color_configs: dict[Any, ir.ColorConfig] = {}
         self._files: dict[str, ast.File] = {}
@@ -145,7 +145,5 @@ class Session:
         """Count work done at comptime."""
         self.steps += count
         if self.steps > self.options.max_comptime_steps:
-            self.steps = 0  # what is looked at after this error gets a budget of its own
-            self.exhausted += 1
-            message = f"comptime evaluation exceeded {self.options.max_comptime_steps} steps"
+            message = f"{BUDGET_SPENT} {self.options.max_comptime_steps} steps"
             fail(span, message, "is there a loop or a recursion that never ends? else raise --max-comptime-steps")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.diagnostics import CslError, Diagnostic
+from fabrica_bench.csl.sema import limits
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.modules import ModuleInstance
 from fabrica_bench.csl.values import FnValue, GlobalVar, freeze
@@ -147,6 +148,8 @@ class Unit:
 
     def add_instance(self, instance: ModuleInstance) -> None:
         """Register a module instance and make the modules it imports."""
+        if len(self.instances) >= limits.MODULES:
+            fail(instance.origin, f"a program has more than {limits.MODULES} module instances")
         self.instances.append(instance)
         for name in instance.eager_globals():
             self.attempt(lambda name=name: instance.find(name))  # type: ignore[misc]
