@@ -137,6 +137,9 @@ class DsdSite:
         if pe.fabric.trace is not None:
             pe.fabric.trace.dsd_start(start, pe.x, pe.y, self.name, count, -1, self.instr.loc)
             pe.fabric.trace.dsd_end(pe.t, pe.x, pe.y, self.name, -1)
+            lost = self.costs.conflict_cycles(dest, sources, count)
+            if lost:
+                pe.fabric.trace.stall(pe.t, pe.x, pe.y, "bank", "memory bank", -1, self.instr.loc, lost)
         return pe.t > pe.limit
 
     def _resolve(
