@@ -38,6 +38,7 @@ from fabrica_bench.wse.fabric import Fabric
 from fabrica_bench.wse.faults import BudgetExceeded, Deadlock, DeadlockReport, Fault, SourceLocation, StuckWavelets
 from fabrica_bench.wse.memory import AccessError, Arena, PeMemory
 from fabrica_bench.wse.pe import ProcessingElement
+from fabrica_bench.wse.profile import ProfileRecorder
 from fabrica_bench.wse.reference import ReferenceExecutor
 from fabrica_bench.wse.router import OFFSETS, Router
 from fabrica_bench.wse.streams import StreamFeeder, StreamSink
@@ -78,7 +79,10 @@ class Machine:
         self._feeders: dict[tuple[int, int, int], StreamFeeder] = {}
         self._not_ready = 0
         self._poked = False
-        self._build(executor or ReferenceExecutor())
+        by_line = isinstance(trace, ProfileRecorder)
+        self._build(executor or ReferenceExecutor(by_line))
+        if isinstance(trace, ProfileRecorder):
+            trace.attach(self)
 
     def _build(self, executor: Executor) -> None:
         program = self.program
