@@ -27,6 +27,7 @@ Run a host script of a CSL program on the embedded fabric simulator.
 environment:
   FABRICA_SIM_MAX_CYCLES   budget of simulated cycles
   FABRICA_SIM_MAX_SECONDS  budget of wall-clock seconds
+  FABRICA_SIM_EXECUTOR     native or reference: who executes the program, with the same results
   FABRICA_SIM_TRACE        directory for traces (Perfetto, wse-viz); see docs/csl-tools.md
 
 examples:

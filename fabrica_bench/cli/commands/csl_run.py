@@ -14,6 +14,7 @@ from fabrica_bench.cli.app import JsonOption, checked_choice, examples
 from fabrica_bench.cli.commands.csl import ARCHITECTURES, csl_app
 from fabrica_bench.cli.commands.csl_process import Plan, copy_to, make_plan, run_plan, run_record, write_summary
 from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.wse.selection import VARIABLE, executor_name
 
 Target = Annotated[
     Path,
@@ -38,6 +39,10 @@ MaxSeconds = Annotated[
 Timeout = Annotated[
     float | None, typer.Option("--timeout", metavar="S", help="Kill the script after this many seconds.")
 ]
+ExecutorChoice = Annotated[
+    str | None,
+    typer.Option("--executor", metavar="NAME", help="Who executes the program: native or reference. Same results."),
+]
 WorkingFolder = Annotated[
     Path | None, typer.Option("--workdir", metavar="DIR", help="Copy the script's folder here and run it there.")
 ]
@@ -58,6 +63,7 @@ def run(
     max_seconds: MaxSeconds = None,
     timeout: Timeout = None,
     workdir: WorkingFolder = None,
+    executor: ExecutorChoice = None,
     json: JsonOption = False,
 ) -> None:
     """Build and run a CSL program with the embedded toolchain: its own scripts, unmodified, from anywhere.
@@ -66,7 +72,8 @@ def run(
     simulator's report when the program faults or deadlocks. Exits with 0 when the script does, else with 1.
     """
     plan = script_plan(target, arguments, arch, workdir)
-    done = run_plan(plan, budget_variables(max_cycles, max_seconds), positive("--timeout", timeout), capture=json)
+    variables = {**budget_variables(max_cycles, max_seconds), **executor_variable(executor)}
+    done = run_plan(plan, variables, positive("--timeout", timeout), capture=json)
     if json:
         console.write_json(run_record(plan, done))
     else:
@@ -132,6 +139,11 @@ def script_plan(target: Path, arguments: list[str] | None, arch: str | None, wor
         arch = checked_choice("--arch", arch, ARCHITECTURES)
     plan = make_plan(target, arch, arguments or [])
     return copy_to(plan, workdir) if workdir is not None else plan
+
+
+def executor_variable(name: str | None) -> dict[str, str]:
+    """Environment of a run on the executor called `name`; None leaves the choice to the environment."""
+    return {VARIABLE: executor_name(name)} if name is not None else {}
 
 
 def budget_variables(max_cycles: int | None, max_seconds: float | None) -> dict[str, str]:

@@ -50,7 +50,7 @@ class NativeMachine(Machine):
     def _build(self, executor: Any) -> None:
         self.fabric = _Fabric(self)
         self.elements: Any = _Elements(self)
-        self._sinks: dict[tuple[int, int, int], _Sink] = {}
+        self._outlets: dict[tuple[int, int, int], _Sink] = {}
 
     # ------------------------------------------------------------------------------------------ shared with the kernel
 
@@ -80,6 +80,11 @@ class NativeMachine(Machine):
     def executor_name(self) -> str:
         """Who runs the program now: `native`, or `reference` after a fall-back."""
         return "reference" if self._reference else "native"
+
+    @property
+    def busy_cycles(self) -> int:
+        """Cycles that main threads spent executing code and memory operations, over all PEs."""
+        return self._state.get("busy")
 
     @property
     def sim_log(self) -> list[str]:
@@ -113,7 +118,7 @@ class NativeMachine(Machine):
         self._journal.append(("wait", handle))
         if self._reference is None:
             self._start_clock()
-            self._advance(lambda: handle.done)
+            self._simulate(lambda: handle.done)
         if self._reference is not None:
             self._follow(lambda reference: reference.wait(self._twins[id(handle)]))
 
@@ -121,9 +126,9 @@ class NativeMachine(Machine):
         self._journal.append(("drain",))
         if self._reference is None:
             self._start_clock()
-            self._advance(lambda: not self._pending and not self._running)
+            self._simulate(lambda: not self._pending and not self._running)
         if self._reference is None:
-            self._advance(lambda: False, until=self._state.get("now") + self.limits.drain_cycles)
+            self._simulate(lambda: False, until=self._state.get("now") + self.limits.drain_cycles)
         if self._reference is not None:
             self._follow(lambda reference: reference.drain())
 
@@ -140,7 +145,7 @@ class NativeMachine(Machine):
                 f"the run took more than its {self.limits.wall_seconds} s of wall time (cycle {self.cycle})"
             )
 
-    def _advance(self, finished: Callable[[], bool], until: int = -1) -> None:
+    def _simulate(self, finished: Callable[[], bool], until: int = -1) -> None:
         """Run until `finished` holds at the end of a cycle, `until` is reached, or the reference executor takes over.
         With `until` an idle fabric ends it; without, an idle fabric is a deadlock."""
         state = self._state
@@ -245,9 +250,9 @@ class NativeMachine(Machine):
                 feeder.push(command.data[row, column], now)  # type: ignore[union-attr,arg-type]
 
     def _sink(self, x: int, y: int, color: int) -> Any:
-        sink = self._sinks.get((x, y, color))
+        sink = self._outlets.get((x, y, color))
         if sink is None:
-            sink = self._sinks[x, y, color] = _Sink(self, y * self.program.width + x, color)
+            sink = self._outlets[x, y, color] = _Sink(self, y * self.program.width + x, color)
         return sink
 
     # ------------------------------------------------------------------------------------------ log
