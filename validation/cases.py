@@ -350,4 +350,6 @@ def _send_words(point: Point) -> float:
 
 @_case
 def _example(point: Point) -> float:
-    return example_cycles(str(point.params["name"]), point.arch, point.measure)
+    layout = str(point.params.get("device_layout", ""))
+    iterations = point.numbers.get("iterations", 0)
+    return example_cycles(str(point.params["name"]), point.arch, point.measure, layout, iterations)
