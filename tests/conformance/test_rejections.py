@@ -18,9 +18,9 @@ PROGRAMS = list(rejections())
 INTRODUCTION = """\
 # What the compiler rejects
 
-One program for each rule that a CSL program can break: `tests/conformance/reject/<topic>/<program>.csl`. A test compiles
-each and demands exactly one error, at the place and with the message that the program's first line gives. This page is
-written by that test (`tests/conformance/test_rejections.py`), and checked by it.
+One program for each rule that a CSL program can break: `tests/conformance/reject/<topic>/<program>.csl`. A test
+compiles each and demands exactly one error, at the place and with the message that the program's first line gives. This
+page is written by that test (`tests/conformance/test_rejections.py`), and checked by it.
 
 Messages are stable: tools that mend programs act on them. Every error also comes as JSON with `--diagnostics=json`.
 Where the messages of WSE-2 and WSE-3 differ, the one of WSE-2 is shown.

@@ -82,14 +82,25 @@ class Session:
         return self.find_file(spelled, importer, span)
 
     def find_file(self, spelled: str, importer: ast.SourceFile, span: ast.Span) -> Path:
-        """A file named relative to the one that names it, or absolutely."""
-        candidate = Path(os.path.normpath(Path(importer.absolute).parent / spelled))
+        """A file named absolutely, or relative to the one that names it, or else to the program's top-level file."""
         shown = spelled if spelled.isprintable() and len(spelled) <= _SHOWN_PATH else f"{spelled[:_SHOWN_PATH]!r}"
-        self._confined(candidate, shown, span)
-        if not _is_file(candidate):
-            place = self._display(str(candidate)) if shown is spelled else "a file with this name"
-            fail(span, f"unable to open '{shown}': no such file", f"looked for {place}")
-        return candidate
+        tried: list[str] = []
+        for folder in self._folders(importer):
+            candidate = Path(os.path.normpath(folder / spelled))
+            self._confined(candidate, shown, span)
+            if _is_file(candidate):
+                return candidate
+            tried.append(self._display(str(candidate)))
+        place = " and ".join(dict.fromkeys(tried)) if shown is spelled else "a file with this name"
+        fail(span, f"unable to open '{shown}': no such file", f"looked for {place}")
+
+    def _folders(self, importer: ast.SourceFile) -> tuple[Path, ...]:
+        """Where relative paths start: the importing file's folder as it was named, then as it is behind symbolic links,
+        then the folder of the program's top-level file."""
+        near = Path(importer.absolute).parent
+        if importer.is_system:
+            return (near,)
+        return near, Path(os.path.realpath(near)), Path(os.path.abspath(self.options.file)).parent
 
     def _confined(self, path: Path, spelled: str, span: ast.Span) -> Path:
         """The path; an error if imports are confined and it leads elsewhere, links followed."""
