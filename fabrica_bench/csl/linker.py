@@ -94,6 +94,7 @@ class _Linker:
         from fabrica_bench.csl.sema.program import drain
 
         done: dict[str, GlobalVar] = {}
+        total = 0
         progress = True
         while progress:
             progress = False
@@ -107,6 +108,10 @@ class _Linker:
                     fail(variable.span, f"undefined symbol '{variable.name}': no module exports this variable")
                 done[variable.name] = variable
                 span = variable.span or self.span
+                total += t.size_of(variable.type)
+                if total > MEMORY_BYTES:
+                    self.images[variable.name] = bytearray(), [], []  # the program does not fit, and is refused later
+                    continue
                 self.images[variable.name] = lower.memory_image(self.frame, variable, span)
                 progress = True
         return sorted(done.values(), key=lambda variable: -variable.alignment)

@@ -12,6 +12,7 @@ counts as buffered once nothing else can advance.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,7 +40,7 @@ from fabrica_bench.wse.faults import BudgetExceeded, Deadlock, DeadlockReport, F
 from fabrica_bench.wse.memory import AccessError, Arena, PeMemory
 from fabrica_bench.wse.pe import ProcessingElement
 from fabrica_bench.wse.profile import ProfileRecorder
-from fabrica_bench.wse.reference import ReferenceExecutor
+from fabrica_bench.wse.reference import CALL_DEPTH, ReferenceExecutor
 from fabrica_bench.wse.router import OFFSETS, Router
 from fabrica_bench.wse.streams import StreamFeeder, StreamSink
 
@@ -178,10 +179,14 @@ class Machine:
     def _watched(self) -> Iterator[None]:
         """Count wall time; say what the PEs were doing when a budget ran out."""
         self.fabric.start_clock()
+        recursion = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(recursion, CALL_DEPTH))
         try:
             yield
         except BudgetExceeded as error:
             raise BudgetExceeded("\n".join([str(error), *busy(self.elements)])) from None
+        finally:
+            sys.setrecursionlimit(recursion)
 
     def _unstick(self) -> None:
         """Nobody can advance: count undelivered input as buffered, or give up."""

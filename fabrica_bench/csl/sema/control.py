@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.diagnostics import CslError, Diagnostic
-from fabrica_bench.csl.sema import lower
+from fabrica_bench.csl.sema import limits, lower
 from fabrica_bench.csl.sema.coerce import coerce, peer_type
 from fabrica_bench.csl.sema.dispatch import STATEMENTS, expression, statement
 from fabrica_bench.csl.sema.errors import fail
@@ -142,7 +142,7 @@ def _run_all(frame: Frame, stmts: Sequence[ast.Stmt]) -> None:
         except CslError as problem:
             errors += problem.diagnostics
             failed = True
-            if _ends_here(frame, stmt):
+            if _ends_here(frame, stmt) or len(errors) >= limits.ERRORS:
                 break
             frame.scope, frame.depth = scope, depth
             del frame.activation.targets[target_count:]

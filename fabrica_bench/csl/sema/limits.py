@@ -36,6 +36,10 @@ MODULES: Final = 1_000
 #: Lines of `@comptime_print`, and characters of one.
 PRINTED_LINES: Final = 10_000
 PRINTED_CHARACTERS: Final = 10_000
+#: Errors after which the rest of a block, or of a program, is not looked at.
+ERRORS: Final = 100
+#: Known names among which the nearest to an unknown one is looked for.
+SUGGESTIONS: Final = 500
 #: Distinct warnings that are kept.
 WARNINGS: Final = 1_000
 

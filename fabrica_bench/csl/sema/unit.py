@@ -156,6 +156,8 @@ class Unit:
 
     def attempt(self, action: Callable[[], object]) -> None:
         """Run one independent piece of analysis, keeping its errors so that others can still be looked at."""
+        if len(self.errors) >= limits.ERRORS:
+            return
         try:
             action()
         except CslError as problem:
