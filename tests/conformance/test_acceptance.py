@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from helpers.csl_acceptance import Acceptance, content, programs, run
+from helpers.csl_acceptance import Acceptance, differences, programs, run
 
 CASES = [(program, arch) for program in programs() for arch in program.arches]
 
@@ -13,5 +13,4 @@ CASES = [(program, arch) for program in programs() for arch in program.arches]
 @pytest.mark.parametrize(("program", "arch"), CASES, ids=[f"{program.path.stem}-{arch}" for program, arch in CASES])
 def test_the_program_computes_what_it_says(program: Acceptance, arch: str, tmp_path: Path) -> None:
     machine = run(program.path, arch, program.flags, tmp_path)
-    found = [content(machine, item) for item in program.expectations]
-    assert found == [item.values for item in program.expectations]
+    assert differences(machine, program.expectations) == {}

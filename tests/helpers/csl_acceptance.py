@@ -82,8 +82,13 @@ def run(path: Path, arch: str, flags: tuple[str, ...], folder: Path) -> Machine:
     return machine
 
 
-def content(machine: Machine, item: Expectation) -> list[Any]:
-    """What the variable holds."""
-    dtype = f"<{item.dtype[0]}{int(item.dtype[1:]) // 8}"
-    values: list[Any] = np.frombuffer(machine.read_symbol(item.x, item.y, item.name), dtype).tolist()
-    return values
+def differences(machine: Machine, items: tuple[Expectation, ...]) -> dict[str, tuple[list[Any], list[Any]]]:
+    """Variable -> (what it holds, what it should), for those that are not as expected."""
+    found = {}
+    for item in items:
+        dtype = f"<{item.dtype[0]}{int(item.dtype[1:]) // 8}"
+        got = np.frombuffer(machine.read_symbol(item.x, item.y, item.name), dtype)
+        wanted = np.array(item.values, dtype)
+        if not np.array_equal(got, wanted):
+            found[f"{item.x},{item.y} {item.name}"] = (got.tolist(), wanted.tolist())
+    return found
