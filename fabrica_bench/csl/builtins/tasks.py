@@ -8,6 +8,7 @@ from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins.registry import Call, builtin
 from fabrica_bench.csl.sema.calls import runtime_instance, signature
 from fabrica_bench.csl.sema.unit import BoundTask
+from fabrica_bench.csl.sema.walk import binds_colors
 from fabrica_bench.csl.values import VOID_VALUE, Const, FnValue, Rt, Value
 
 # -------------------------------------------------------------------------------------------------------- ids
@@ -94,9 +95,14 @@ def bind_task(call: Call) -> Value:
     id_value = call.const(1, _TASK_TYPES[kind])
     if id_value.type != _TASK_TYPES[kind]:
         call.fail(f"expected type '{_TASK_TYPES[kind].name}', got: '{id_value.type.name}'", 1)
-    _check_parameters(call, kind, task)
-    add_binding(call, kind, task, id_value.data)
+    bind(call, kind, task, id_value.data)
     return VOID_VALUE
+
+
+def bind(call: Call, kind: str, task: FnValue, number: int) -> None:
+    """Bind a task whose parameters suit its kind."""
+    _check_parameters(call, kind, task)
+    add_binding(call, kind, task, number)
 
 
 def add_binding(call: Call, kind: str, task: FnValue, number: int) -> None:
@@ -165,13 +171,18 @@ def activate(call: Call) -> Value:
     value = call.value(0, t.LOCAL_TASK_ID)
     if isinstance(value, Const) and isinstance(value.data, FnValue) and value.data.decl.kind == "task":
         call.fail(f"@activate takes a local_task_id, not task '{value.data.decl.name}'", 0)
-    if value.type != t.LOCAL_TASK_ID:
+    if value.type != t.LOCAL_TASK_ID and not names_task(call, value.type):
         call.fail(f"expected type 'local_task_id', got: '{value.type.name}'", 0)
     operand = call.frame.operand(value, call.arg_span(0))
     if call.frame.comptime:
         call.frame.unit.pe(call.span).activated.append(operand)
         return VOID_VALUE
     return call.intrinsic("activate", (operand,))
+
+
+def names_task(call: Call, type_: t.Type) -> bool:
+    """Whether a color stands for a local task, as in files of the dialect that binds tasks to colors (`@bind_task`)."""
+    return type_ == t.COLOR and call.frame.unit.session.arch == "wse2" and binds_colors(call.frame.module.file)
 
 
 def id_space(call: Call, type_: t.Type, index: int) -> str:

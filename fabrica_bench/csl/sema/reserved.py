@@ -51,6 +51,13 @@ def stream_colors(unit: Unit) -> dict[int, str]:
     return colors
 
 
+def launch_colors(unit: Unit) -> set[int]:
+    """Colors that the unit's `<memcpy/memcpy>` got as LAUNCH, the channel of host calls until SDK 1.0."""
+    memcpy = str(LIBRARY / "memcpy" / "memcpy.csl")
+    bound = [instance.params.get("LAUNCH") for instance in unit.instances if instance.source.absolute == memcpy]
+    return {value.data for value in bound if value is not None and value.type == t.COLOR}
+
+
 def check_color(unit: Unit, color: int, span: ast.Span) -> None:
     """Refuse a route that the layout gives to a color of the host I/O layer."""
     if not imports(unit, "memcpy/get_params"):
