@@ -33,6 +33,13 @@ def slow(session: nox.Session) -> None:
 
 
 @nox.session
+def cycles(session: nox.Session) -> None:
+    """Compare simulated with published cycles, slow points included; see docs/cycle-model.md."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "validation", *(session.posargs or ["--slow"]))
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """Build the documentation into site/; a broken link fails."""
     session.install("-e", ".[docs]")

@@ -57,9 +57,7 @@ def test_a_changed_index_is_another_address(costs: CostTable) -> None:
 @pytest.mark.parametrize("op", ["div", "rem"])
 def test_division_by_a_power_of_two_is_cheap(costs: CostTable, op: str) -> None:
     def cost(divisor: int, type_: ir.ScalarType) -> int:
-        return instruction_cost(
-            ir.Bin(loc=0, dst=ir.Reg(1), op=op, type=type_, a=ir.Reg(0), b=ir.Imm(divisor)), costs
-        )
+        return instruction_cost(ir.Bin(loc=0, dst=ir.Reg(1), op=op, type=type_, a=ir.Reg(0), b=ir.Imm(divisor)), costs)
 
     assert cost(16, U16) == costs["scalar.integer"]
     assert cost(16, U16) < cost(16, I16) < cost(12, U16) == costs["scalar.divide_integer"]
