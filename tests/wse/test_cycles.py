@@ -1,10 +1,11 @@
-"""The validation suite: its table is sound, its recorded results are those of this simulator, its judgement is right."""
+"""The validation suite: its table is sound, its recorded results are this simulator's, its judgement is right."""
 
 from __future__ import annotations
 
 from xml.etree import ElementTree
 
 import pytest
+
 from validation.page import with_results
 from validation.plot import scatter_svg
 from validation.points import Point, Table, load_table

@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from helpers.csl_programs import PE_HEAD
 
 from fabrica_bench.csl.driver import CompileOptions, compile_program
 from fabrica_bench.wse.commands import Launch
@@ -14,7 +15,6 @@ from fabrica_bench.wse.machine import Machine
 from fabrica_bench.wse.profile import Profile, ProfileRecorder, profile_from_record
 from fabrica_bench.wse.profile_picture import heat_map_svg
 from fabrica_bench.wse.silicon import estimate
-from helpers.csl_programs import PE_HEAD
 
 LAYOUT = """
 const memcpy = @import_module("<memcpy/get_params>", .{ .width = 2, .height = 1 });
