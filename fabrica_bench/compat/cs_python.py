@@ -111,6 +111,9 @@ def _report(problem: BaseException, script: Path) -> int:
     if isinstance(problem, KeyboardInterrupt):
         sys.stderr.write("cs_python: interrupted\n")
         return ExitCode.INTERRUPTED
+    if isinstance(problem, MemoryError):
+        sys.stderr.write(f"{_place(problem.__traceback__, script)}error: the run takes more memory than it may use\n")
+        return ExitCode.FAILURE
     if isinstance(problem, SimulatorStopped):
         sys.stderr.write(f"{_place(problem.__traceback__, script)}the simulated run ended early\n{problem}\n")
         return SIMULATION_FAILED

@@ -75,6 +75,7 @@ class Machine:
         self.fabric = Fabric(self.costs, self.limits, trace)
         self.launch_windows: list[LaunchWindow] = []
         self._log: list[tuple[int, str]] = []
+        self._lost_lines = 0
         self._pending: deque[Handle] = deque()
         self._running: list[Handle] = []
         self._feeders: dict[tuple[int, int, int], StreamFeeder] = {}
@@ -87,6 +88,11 @@ class Machine:
 
     def _build(self, executor: Executor) -> None:
         program = self.program
+        if program.width * program.height > self.limits.max_pes:
+            raise BudgetExceeded(
+                f"the rectangle of {program.width} by {program.height} PEs is too large to simulate: at most"
+                f" {self.limits.max_pes} PEs"
+            )
         arena = Arena(program.width * program.height)
         codes = [executor.prepare(image, self.costs, program.fp16) for image in program.images]
         self.elements: list[ProcessingElement] = []
@@ -117,7 +123,8 @@ class Machine:
     @property
     def sim_log(self) -> list[str]:
         """Printed lines, in order of cycles."""
-        return [f"@{cycle} {text}" for cycle, text in sorted(self._log, key=lambda entry: entry[0])]
+        lines = [f"@{cycle} {text}" for cycle, text in sorted(self._log, key=lambda entry: entry[0])]
+        return [*lines, f"... and {self._lost_lines} more lines, which were not kept"] if self._lost_lines else lines
 
     def pe(self, x: int, y: int) -> ProcessingElement:
         """The PE in column `x` and row `y` of the program rectangle."""
@@ -429,6 +436,8 @@ class Machine:
         if len(self._log) < self.limits.log_lines:
             text = bytes(line).split(b"\0", 1)[0].decode("latin-1")
             self._log.append((cycle, text))
+        else:
+            self._lost_lines += 1
 
 
 def _describe(command: Command | None) -> str:
