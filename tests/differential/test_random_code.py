@@ -7,7 +7,7 @@ from typing import Any
 
 from differential.replay import compare
 from helpers.ir_programs import Fn, image, mem, program
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from fabrica_bench.csl import ir
@@ -251,7 +251,7 @@ def programs(draw: Any) -> ir.Program:
 @BOUNDS
 @given(programs())
 def test_random_code_gives_the_same_memory_cycles_and_faults(code: ir.Program) -> None:
-    compare(code, LAUNCH, Limits(max_cycles=300_000))
+    event(f"run to its end by {compare(code, LAUNCH, Limits(max_cycles=300_000)).executor}")
 
 
 @st.composite
@@ -270,4 +270,4 @@ def memory_programs(draw: Any) -> ir.Program:
 @BOUNDS
 @given(memory_programs())
 def test_random_dsd_operations_on_memory_give_the_same_bits_and_cycles(code: ir.Program) -> None:
-    compare(code, LAUNCH)
+    event(f"run to its end by {compare(code, LAUNCH).executor}")

@@ -12,18 +12,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from fabrica_bench.csl import ir
 from fabrica_bench.wse.code_cost import block_costs, branch_costs, edge_cost, predicated_arms, return_cost
-from fabrica_bench.wse.costs import CostTable
 from fabrica_bench.wse.intrinsics import INTRINSIC_TABLE, intrinsic_cost
 from fabrica_bench.wse.memory import CALL_FRAME_BYTES, MEMORY_BYTES
 from fabrica_bench.wse.native.intrinsic_code import IntrinsicCode
-from fabrica_bench.wse.native.kernel_language import WORD, StructLayout
-from fabrica_bench.wse.native.sites import SiteTable
+from fabrica_bench.wse.native.kernel_language import WORD
+from fabrica_bench.wse.native.map_code import MapCode
 from fabrica_bench.wse.native.support import NativeUnsupported
-from fabrica_bench.wse.regions import Regions, successors
-from fabrica_bench.wse.unit import Unit, registers_read
+from fabrica_bench.wse.regions import Regions, find_regions, successors
+from fabrica_bench.wse.unit import registers_read
+
+if TYPE_CHECKING:
+    from fabrica_bench.wse.native.program_code import ImageContext
 
 R_RETURN, R_CALL, R_YIELD, R_STOP = 0, 1, 2, 3
 _CMP = {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
@@ -55,44 +58,7 @@ def llvm_of(type_: ir.ScalarType) -> str:
     return "float" if type_.bits == 32 else "double"
 
 
-class ImageContext:
-    """What the functions of one image share. `prefix` makes their names unique in the program's module."""
-
-    def __init__(
-        self,
-        image: ir.Image,
-        program: ir.Program,
-        costs: CostTable,
-        structs: dict[str, StructLayout],
-        prefix: str,
-    ) -> None:
-        self.image = image
-        self.program = program
-        self.costs = costs
-        self.structs = structs
-        self.prefix = prefix
-        self.unit = Unit(image, costs, program.fp16)
-        self.pe = structs["Pe"]
-        self.sites = SiteTable(image, costs, program.fp16, structs, prefix)
-        self.frame_words: dict[str, int] = {}
-        self.declared: set[str] = set()
-        for name in self.unit.names:
-            self.frame_words[name] = FunctionCode.measure(image.functions[name])
-
-    def symbol(self, name: str, simple: bool = False) -> str:
-        """LLVM name of a function: `s...` the direct form of a simple one, `f...` the form with a frame."""
-        return f"{'s' if simple else 'f'}{self.prefix}_{self.unit.index[name]}"
-
-    def generate(self) -> str:
-        """Text of all functions and tables of the image."""
-        parts = []
-        for name in self.unit.names:
-            parts.append(FunctionCode(self, self.image.functions[name]).generate())
-        parts.append(self.sites.text())
-        return "\n".join(parts)
-
-
-class FunctionCode(IntrinsicCode):
+class FunctionCode(IntrinsicCode, MapCode):
     """Writes one function."""
 
     def __init__(self, context: ImageContext, fn: ir.Function) -> None:
@@ -100,8 +66,10 @@ class FunctionCode(IntrinsicCode):
         self.fn = fn
         self.costs = context.costs
         self.half = context.program.fp16
-        self.simple = fn.name in context.unit.simple
-        self.regions: Regions = context.unit.regions[fn.name]
+        self.simple = fn.name in context.simple
+        self.regions: Regions = find_regions(fn.blocks)
+        self.declared: set[str] = set()
+        self.callees: list[str] = [fn.name]
         self.lines: list[str] = []
         self.cost = 0
         self._temp = 0
@@ -115,6 +83,13 @@ class FunctionCode(IntrinsicCode):
         self._stack = (fn.frame_size + 3) // 4 * 4 + CALL_FRAME_BYTES if needs_stack else 0
         self._slots = self.slot_table(fn)
         self._live_in = self._liveness()
+
+    def symbol(self, name: str, simple: bool = False) -> str:
+        """Stand-in for the LLVM name of a function: `<sN>` the direct form of a simple one, `<fN>` the form with a frame;
+        N numbers `callees`."""
+        if name not in self.callees:
+            self.callees.append(name)
+        return f"<{'s' if simple else 'f'}{self.callees.index(name)}>"
 
     # ------------------------------------------------------------------------------------------ frames
 
@@ -178,7 +153,7 @@ class FunctionCode(IntrinsicCode):
     def call(self, name: str, result: str, *args: str) -> str:
         """Call a kernel or C function; `args` with their types."""
         types = ", ".join(arg.split(" ", 1)[0] for arg in args)
-        self.context.declared.add(f"declare {result} @{name}({types})")
+        self.declared.add(f"declare {result} @{name}({types})")
         text = f"call {result} @{name}({', '.join(args)})"
         if result == "void":
             self.emit(text)
@@ -230,7 +205,7 @@ class FunctionCode(IntrinsicCode):
         result = llvm_of(fn.result) if fn.result is not None and fn.result.kind != "dsd" else "void"
         self._result_type = result
         params = "".join(f", {llvm_of(fn.registers[i])} %a{i}" for i in range(fn.param_count))
-        self.lines.append(f"define internal {result} @{self.context.symbol(fn.name, True)}(ptr %pe{params}) {{")
+        self.lines.append(f"define internal {result} @{self.symbol(fn.name, True)}(ptr %pe{params}) {{")
         self.place("entry")
         self._allocate()
         for i in range(fn.param_count):
@@ -248,14 +223,14 @@ class FunctionCode(IntrinsicCode):
     def _wrapper(self) -> None:
         """The form with a frame of a simple function, for tasks, launches and pointers."""
         fn = self.fn
-        self.lines.append(f"define i64 @{self.context.symbol(fn.name)}(ptr %pe, ptr %fr) {{")
+        self.lines.append(f"define i64 @{self.symbol(fn.name)}(ptr %pe, ptr %fr) {{")
         self.place("entry")
         args = ["ptr %pe"]
         for i in range(fn.param_count):
             type_ = fn.registers[i]
             word = self.value(f"load {'ptr' if type_.kind == 'dsd' else 'i64'}, ptr {self.frame_place(4 + i)}")
             args.append(f"{llvm_of(type_)} {word if type_.kind == 'dsd' else self.from_word(word, type_)}")
-        call = f"call {self._result_type} @{self.context.symbol(fn.name, True)}({', '.join(args)})"
+        call = f"call {self._result_type} @{self.symbol(fn.name, True)}({', '.join(args)})"
         if self._result_type == "void":
             self.emit(call)
         else:
@@ -266,7 +241,7 @@ class FunctionCode(IntrinsicCode):
 
     def _suspendable(self) -> None:
         fn = self.fn
-        self.lines.append(f"define i64 @{self.context.symbol(fn.name)}(ptr %pe, ptr %fr) {{")
+        self.lines.append(f"define i64 @{self.symbol(fn.name)}(ptr %pe, ptr %fr) {{")
         self.place("entry")
         self._allocate()
         resume = self.value(f"load i64, ptr {self.frame_place(1)}")
@@ -479,7 +454,7 @@ class FunctionCode(IntrinsicCode):
         self.cost = 0
 
     def _return(self, value: ir.Operand | None) -> None:
-        self.cost += return_cost(self.fn, self.fn.name in self.context.unit.inlined, self.costs)
+        self.cost += return_cost(self.fn, self.fn.name in self.context.inlined, self.costs)
         self.flush_cost()
         self.store_time()
         if self._stack:
@@ -511,9 +486,9 @@ class FunctionCode(IntrinsicCode):
                 raise NativeUnsupported(f"a register of {have} used as {want}")
             return self.value(f"load {have}, ptr %r{operand.index}")
         if isinstance(operand, ir.FnAddr):
-            if operand.name not in self.context.unit.index or want != "i64":
+            if operand.name not in self.context.index or want != "i64":
                 raise NativeUnsupported("pointer to an unknown function")
-            return str(self.context.unit.index[operand.name] + 1)
+            return str(self.context.index[operand.name] + 1)
         if isinstance(operand, ir.Imm) and isinstance(operand.value, int | float):
             value = operand.value
             if want == "i64":
@@ -538,7 +513,7 @@ class FunctionCode(IntrinsicCode):
         raise NativeUnsupported(f"DSD operand {type(operand).__name__}")
 
     def _copy(self, to: str, source: str) -> None:
-        self.context.declared.add("declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)")
+        self.declared.add("declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)")
         self.emit(f"call void @llvm.memmove.p0.p0.i64(ptr {to}, ptr {source}, i64 {23 * WORD}, i1 false)")
 
     def define(self, dst: ir.Reg, value: str, kind: str) -> None:
@@ -625,6 +600,8 @@ class FunctionCode(IntrinsicCode):
                 self._set_dsd(instr)
             case ir.DsdOp():
                 self._dsd_operation(instr, live)
+            case ir.MapOp():
+                self._map(instr, live)
             case ir.LoadDsr():
                 self._load_dsr(instr)
             case ir.Intrinsic():
@@ -829,26 +806,26 @@ class FunctionCode(IntrinsicCode):
             raise NativeUnsupported("a copy larger than the memory")
         source = self.address(instr.src_addr, 0, size, aligned=False)
         to = self.address(instr.dst_addr, 0, size, aligned=False)
-        self.context.declared.add("declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)")
+        self.declared.add("declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)")
         self.emit(f"call void @llvm.memmove.p0.p0.i64(ptr {to}, ptr {source}, i64 {size}, i1 false)")
 
     # ------------------------------------------------------------------------------------------ calls
 
     def _call(self, instr: ir.Call, live: set[int]) -> None:
         context, name = self.context, instr.fn
-        if name not in context.unit.index:
+        if name not in context.index:
             raise NativeUnsupported(f"call of unknown function {name!r}")
         callee = context.image.functions[name]
         if len(instr.args) != callee.param_count:
             raise NativeUnsupported(f"call of {name!r} with {len(instr.args)} arguments")
-        self.cost += 0 if name in context.unit.inlined else self.costs["branch.call"]
+        self.cost += 0 if name in context.inlined else self.costs["branch.call"]
         self.flush_cost()
         self.store_time()
-        if name in context.unit.simple:
+        if name in context.simple:
             self._call_simple(instr, callee)
             return
         frame = self._new_frame(str(context.frame_words[name] * WORD))
-        self.emit(f"store ptr @{context.symbol(name)}, ptr {frame}")
+        self.emit(f"store ptr @{self.symbol(name)}, ptr {frame}")
         types = callee.registers[: callee.param_count]
         self._enter_frame(frame, instr.args, types, instr.dst, callee.result, live)
 
@@ -859,7 +836,7 @@ class FunctionCode(IntrinsicCode):
             args.append(f"{kind} {self.dsd_operand(arg) if kind == 'ptr' else self.operand(arg, kind)}")
         result = callee.result
         kind = llvm_of(result) if result is not None and result.kind != "dsd" else "void"
-        text = f"call {kind} @{self.context.symbol(instr.fn, True)}({', '.join(args)})"
+        text = f"call {kind} @{self.symbol(instr.fn, True)}({', '.join(args)})"
         if kind == "void":
             self.emit(text)
             if instr.dst is not None:
@@ -918,7 +895,7 @@ class FunctionCode(IntrinsicCode):
         self.flush_cost()
         self.store_time()
         pointer = self.value(f"sub i64 {self.operand(instr.pointer, 'i64')}, 1")
-        count = len(self.context.unit.names)
+        count = len(self.context.names)
         self._guard(self.value(f"icmp uge i64 {pointer}, {count}"))
         layout = self.context.structs["Fn"]
         image_offset = self.context.structs["Image"]["functions"] * WORD
@@ -1004,7 +981,7 @@ class FunctionCode(IntrinsicCode):
         self.emit(f"store i64 {value}, ptr {place}")
 
     def _dsd_operation(self, instr: ir.DsdOp, live: set[int]) -> None:
-        site = self.context.sites.site(instr)
+        site = self.context.sites.site(instr, self.context.image)
         offset = self.context.pe["values"]
         for position, text in enumerate(self._dsd_values(instr, site.scalars)):
             self.emit(f"store i64 {text}, ptr {self.frame_place(offset + position, '%pe')}")

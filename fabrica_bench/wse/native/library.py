@@ -19,6 +19,8 @@ from fabrica_bench.wse.native.kernel_language import Kernel, StructLayout
 
 _SOURCES = ("state", "events", "numbers", "router", "ports", "operations", "element")
 _LIBM = {"exp": 1, "log": 1, "sin": 1, "cos": 1, "tan": 1, "tanh": 1, "sqrt": 1, "ceil": 1, "floor": 1, "pow": 2, "fmod": 2}
+#: characters of a module from which on compile time counts for more than the speed of its code
+_LARGE = 2_000_000
 #: bump when the meaning of cached code changes in a way its text doesn't show
 _FORMAT = "1"
 
@@ -140,7 +142,8 @@ class Library:
 
     def load(self, text: str) -> Callable[[str], int]:
         """Compile a module that calls kernel functions; returns the address of a function by name."""
-        engine = self._link(digest((self.kernel_key, text)), lambda: text, level=2)
+        level = 2 if len(text) < _LARGE else 1
+        engine = self._link(digest((self.kernel_key, text)), lambda: text, level)
         return lambda name: int(engine.get_function_address(name))
 
     def call(self, name: str, *args: int) -> int:

@@ -16,10 +16,10 @@ from fabrica_bench.wse.costs import CostTable
 from fabrica_bench.wse.element import INPUT_QUEUES, ROUTABLE_COLORS
 from fabrica_bench.wse.intrinsics import _lfsr_tables
 from fabrica_bench.wse.memory import MEMORY_BYTES
-from fabrica_bench.wse.native.codegen import ImageContext
+from fabrica_bench.wse.native.program_code import ImageContext, ProgramCode
 from fabrica_bench.wse.native.layout import Records, address_of, lazy_words
 from fabrica_bench.wse.native.library import Library
-from fabrica_bench.wse.native.sites import dsd_words
+from fabrica_bench.wse.native.sites import DSR_COUNT, dsd_words
 from fabrica_bench.wse.native.support import NativeUnsupported
 from fabrica_bench.wse.router import ColorState
 from fabrica_bench.wse.tasks import TaskTable
@@ -49,17 +49,15 @@ class LoadedProgram:
         self._kept: list[Any] = []
         self.count = program.width * program.height
         self.tiles = np.array(program.tiles, dtype=np.int64).reshape(-1)
-        contexts = [
-            ImageContext(image, program, costs, lib.structs, str(number)) for number, image in enumerate(program.images)
-        ]
+        code = ProgramCode(program, costs, lib.structs)
         self.machine = Records(lib.structs["M"], 1)
         self.pes = Records(lib.structs["Pe"], self.count)
         self.memory = lazy_words(self.count * MEMORY_BYTES // 8).view(np.uint8).reshape(self.count, MEMORY_BYTES)
         self.m = self.machine.address
-        address = self._compile(contexts)
+        address = lib.load(code.text())
         self._fill_machine(limits)
         self._fill_pes()
-        self.images = [self._fill_image(context, number, address) for number, context in enumerate(contexts)]
+        self.images = [self._fill_image(context, number, address) for number, context in enumerate(code.images)]
         self._fill_colors()
         lib.call("wake_all_active", self.m)
 
@@ -67,12 +65,6 @@ class LoadedProgram:
         """Hold an array for as long as the program lives; its address."""
         self._kept.append(array)
         return address_of(array)
-
-    def _compile(self, contexts: list[ImageContext]) -> Callable[[str], int]:
-        bodies = [context.generate() for context in contexts]
-        declared = sorted(set().union(*(context.declared for context in contexts)))
-        weights = '!0 = !{!"branch_weights", i32 1, i32 2000}'
-        return self.lib.load("\n".join([*declared, *bodies, weights]))
 
     # ------------------------------------------------------------------------------------------ machine
 
@@ -170,7 +162,7 @@ class LoadedProgram:
     def _fill_image(self, context: ImageContext, number: int, address: Callable[[str], int]) -> LoadedImage:
         image, structs = context.image, self.lib.structs
         loaded = LoadedImage(image, number, np.flatnonzero(self.tiles == number))
-        names = context.unit.names
+        names = context.names
         loaded.functions = {name: index for index, name in enumerate(names)}
         functions = Records(structs["Fn"], max(len(names), 1))
         for index, name in enumerate(names):
@@ -243,7 +235,7 @@ class LoadedProgram:
 
     def _fill_registers(self, context: ImageContext, image: ir.Image, rows: npt.NDArray[np.int64]) -> None:
         structs = self.lib.structs
-        count = max(context.sites.dsr_count, 1)
+        count = DSR_COUNT
         dsrs = Records(structs["Dsr"], count * len(rows))
         self.keep(dsrs.words)
         starts = np.arange(len(rows), dtype=np.int64) * count

@@ -13,6 +13,9 @@ from fabrica_bench.wse.intrinsics import Unsupported
 from fabrica_bench.wse.native.kernel_language import StructLayout
 from fabrica_bench.wse.native.support import NativeUnsupported
 
+DSRS_PER_FILE = 64
+DSR_COUNT = 3 * DSRS_PER_FILE
+_FILES = {"dest": 0, "src0": 1, "src1": 2}
 _ACTIONS = {"activate": 0, "unblock": 1, "terminate": 2}
 _ARGUMENTS = {"dsd": 1, "dsr": 2, "fifo": 3, "scalar": 4, "pointer": 5}
 _TYPES = {"u16": 0, "i16": 1, "u32": 2, "h": 3, "s": 4}
@@ -53,25 +56,14 @@ class SiteRef(NamedTuple):
 
 
 class SiteTable:
-    """See the module's docstring. `prefix` makes the names unique."""
+    """See the module's docstring."""
 
-    def __init__(
-        self, image: ir.Image, costs: CostTable, half: str, structs: dict[str, StructLayout], prefix: str
-    ) -> None:
-        self._image = image
+    def __init__(self, costs: CostTable, half: str, structs: dict[str, StructLayout]) -> None:
         self._costs = costs
         self._half = half
         self._structs = structs
-        self._prefix = prefix
         self._lines: list[str] = []
         self._names: dict[tuple[int, ...], str] = {}
-        self._dsrs: dict[tuple[str, int], int] = {}
-        for load in image.dsr_loads:
-            self.dsr(load.dsr)
-
-    @property
-    def dsr_count(self) -> int:
-        return len(self._dsrs)
 
     def text(self) -> str:
         """LLVM globals."""
@@ -81,7 +73,7 @@ class SiteTable:
         key = tuple(words)
         name = self._names.get(key)
         if name is None:
-            name = self._names[key] = f"@c{self._prefix}_{len(self._names)}"
+            name = self._names[key] = f"@c{len(self._names)}"
             values = ", ".join(f"i64 {word}" for word in words)
             self._lines.append(f"{name} = internal constant [{len(words)} x i64] [{values}]")
         return name
@@ -92,8 +84,10 @@ class SiteTable:
         return self._table(list(struct.unpack(f"<{len(padded) // 8}q", padded)) or [0])
 
     def dsr(self, ref: ir.DsrRef) -> int:
-        """Dense number of an explicit DSR."""
-        return self._dsrs.setdefault((ref.file, ref.index), len(self._dsrs))
+        """Number of an explicit DSR among all files."""
+        if not 0 <= ref.index < DSRS_PER_FILE:
+            raise NativeUnsupported(f"DSR {ref.index}")
+        return _FILES[ref.file] * DSRS_PER_FILE + int(ref.index)
 
     def dsd(self, dsd: ir.Dsd) -> str:
         return self._table(dsd_words(dsd))
@@ -114,10 +108,10 @@ class SiteTable:
     def config(self, config: ir.DsdConfig) -> str:
         return self._table(self.config_words(config))
 
-    def site(self, instr: ir.DsdOp) -> SiteRef:
+    def site(self, instr: ir.DsdOp, image: ir.Image) -> SiteRef:
         """Table of a DSD operation."""
         try:
-            site = DsdSite(self._image, self._half, self._costs, instr)
+            site = DsdSite(image, self._half, self._costs, instr)
         except Unsupported as problem:
             raise NativeUnsupported(str(problem)) from None
         words = [0] * self._structs["Site"].words
@@ -136,13 +130,13 @@ class SiteTable:
         put("dest_type", _TYPES[site.op.dest] if site.op is not None else 2)
         if instr.dest is not None:
             put("dest_kind", _ARGUMENTS[instr.dest.kind])
-            put("dest_ref", self._ref(instr.dest))
+            put("dest_ref", self._ref(instr.dest, image))
         if len(instr.sources) > 3 or not instr.sources:
             raise NativeUnsupported(f"@{instr.op} with {len(instr.sources)} sources")
         scalars = {}
         for i, (arg, type_, size) in enumerate(zip(instr.sources, site.source_types, site.source_sizes, strict=True)):
             put("source_kinds", _ARGUMENTS[arg.kind], i)
-            put("source_refs", self._ref(arg), i)
+            put("source_refs", self._ref(arg, image), i)
             put("source_sizes", size, i)
             put("source_types", _TYPES[type_], i)
             scalars[i + 1] = "moves" if instr.op == "fmovs" and type_ == "u32" else type_
@@ -155,13 +149,37 @@ class SiteTable:
         (words[layout["scalar_dest"]],) = struct.unpack("<q", struct.pack("<d", costs.scalar_dest))
         return SiteRef(self._table(words), scalars)
 
-    def _ref(self, arg: ir.DsdArg) -> int:
+    def map_site(self, instr: ir.MapOp, function: ir.Function, image: ir.Image) -> str:
+        """Table of `@map`: its streams as sources, its output as destination."""
+        layout = self._structs["Site"]
+        words = [0] * layout.words
+        streams = [
+            (arg, function.registers[i]) for i, arg in enumerate(instr.inputs) if arg.kind not in ("scalar", "pointer")
+        ]
+        ends = [*streams]
+        if instr.output is not None and function.result is not None:
+            ends.append((instr.output, function.result))
+            words[layout["dest_kind"]] = _ARGUMENTS[instr.output.kind]
+            words[layout["dest_ref"]] = self._ref(instr.output, image)
+            words[layout["dest_size"]] = function.result.size
+        elif instr.output is not None:
+            raise NativeUnsupported("@map with an output and a function without a result")
+        if len(streams) > 3 or any(arg.kind == "fifo" or type_.size not in (2, 4) for arg, type_ in ends):
+            raise NativeUnsupported("@map with more than three streams, FIFOs, or elements of other sizes than 2 and 4")
+        words[layout["source_count"]] = len(streams)
+        for i, (arg, type_) in enumerate(streams):
+            words[layout["source_kinds"] + i] = _ARGUMENTS[arg.kind]
+            words[layout["source_refs"] + i] = self._ref(arg, image)
+            words[layout["source_sizes"] + i] = type_.size
+        return self._table(words)
+
+    def _ref(self, arg: ir.DsdArg, image: ir.Image) -> int:
         if arg.kind == "dsr":
             assert isinstance(arg.value, ir.DsrRef)
             return self.dsr(arg.value)
         if arg.kind == "fifo":
             number = int(arg.value)  # type: ignore[arg-type]
-            if not 0 <= number < len(self._image.fifos) or self._image.fifos[number].element_bytes not in (2, 4):
+            if not 0 <= number < len(image.fifos) or image.fifos[number].element_bytes not in (2, 4):
                 raise NativeUnsupported("a FIFO with elements of another size than 2 or 4 bytes")
             return number
         return 0

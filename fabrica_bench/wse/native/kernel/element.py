@@ -347,6 +347,12 @@ def step_pe(m: "M", pe: "Pe") -> "None":
                 return
         elif state == OPERATION:
             return
+        elif state == POLL:
+            if end_ready(m, pe.polled, pe.polled_is_dest) == 0:
+                return
+            release_poll(pe)
+            pe.t = now
+            pe.state = RUN
         else:
             if pe.t > now:
                 wake_pe(m, pe, pe.t)

@@ -199,6 +199,8 @@ def dsd_length(d: "Dsd") -> "i64":
     count = 1
     for i in range(0, d.rank):
         count = count * d.extents[i]
+        if count > MAX_ELEMENTS:
+            count = MAX_ELEMENTS + 1  # four extents could ask for 2**64
     return count
 
 

@@ -8,6 +8,7 @@ this kernel repeats step by step. Cycles are absolute. Booleans are 0 or 1. -1 m
 
 MEMORY_BYTES = 49152
 RUN_AHEAD = 65536
+MAX_ELEMENTS = 1048576  # of one operation; more is a fault (`wse.dsd`)
 COLORS = 24
 RING = 16  # slots of a channel's or queue's ring; a power of two, at least the deepest queue
 CHANNELS = 104  # 24 colors x 4 directions + 8 output queues
@@ -41,6 +42,7 @@ IDLE = 0
 RUN = 1
 START = 2
 OPERATION = 3
+POLL = 4
 END = 5
 
 # what a PE function returns
@@ -400,6 +402,8 @@ class Pe:
     stepped: "i64"
     state: "i64"
     pending: "Op*"
+    polled: "End*"
+    polled_is_dest: "i64"
     listening: "i64"
     stream_ready: "i64"
     active_tasks: "i64"
