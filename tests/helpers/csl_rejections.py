@@ -22,7 +22,7 @@ from fabrica_bench.csl.driver import compile_program
 
 FOLDER = Path(__file__).resolve().parents[1] / "conformance" / "reject"
 #: programs that others import
-PARTS = frozenset(("empty.csl",))
+PARTS = frozenset(("empty.csl", "exporter.csl"))
 
 ONE_PE = """\
 layout {

@@ -37,6 +37,8 @@ def check_images(compiled: Sequence[tuple[Unit, ir.Image]]) -> None:
         instructions = instructions_of(image)
         if unit.session.arch == "wse3":
             errors += _uninitialized_queues(unit, image, queues, instructions)
+        else:
+            errors += _loads_of_uninitialized_queues(unit, queues, instructions)
         errors += _reserved_queues(unit, instructions)
         _unbound_activations(unit, tasks | SYSTEM_TASK_IDS, instructions)
     if errors:
@@ -60,6 +62,23 @@ def _uninitialized_queues(
                 span,
                 f"call @initialize_queue(@get_{direction}_queue({queue}), .{{ .color = ... }}) at comptime",
             )
+
+
+def _loads_of_uninitialized_queues(
+    unit: Unit, known: set[tuple[str, int]], instructions: list[ir.Instr]
+) -> Iterator[Diagnostic]:
+    """On WSE-2 an operation binds the queue of its fabin_dsd by itself, but not that of one in an explicit DSR."""
+    for instr in instructions:
+        if not isinstance(instr, ir.LoadDsr):
+            continue
+        for direction, queue in _queue_uses(instr):
+            if direction == "input" and ("input", queue) not in known:
+                yield Diagnostic(
+                    Severity.ERROR,
+                    f"input queue {queue} is used but never initialized",
+                    unit.location_spans[instr.loc],
+                    "a fabin_dsd in an explicit DSR needs @initialize_queue for its queue",
+                )
 
 
 def _reserved_queues(unit: Unit, instructions: list[ir.Instr]) -> Iterator[Diagnostic]:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Distinct PE programs with errors after which no more are looked at.
 MAX_FAILED_IMAGES = 4
+#: Filters of a PE (Cerebras SDK docs); the number on WSE-3 is not public.
+WSE2_FILTERS = 6
 #: Python frames that analysis may nest; expressions and comptime calls recurse.
 RECURSION_LIMIT = 20_000
 
@@ -419,6 +421,10 @@ def _merged_colors(
                     compiled.code.span,
                     f"color {min(twice)} of PE ({x}, {y}) is configured in the layout and by @set_local_color_config",
                 )
-            row.append({**configs, **local} if local else configs)
+            all_configs = {**configs, **local} if local else configs
+            filters = sum(config.filter is not None for config in all_configs.values())
+            if filters > WSE2_FILTERS and compiled.unit.session.arch == "wse2":
+                fail(compiled.code.span, f"PE ({x}, {y}) has {filters} filters, but a PE has {WSE2_FILTERS}")
+            row.append(all_configs)
         merged.append(row)
     return merged

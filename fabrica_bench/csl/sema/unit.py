@@ -113,6 +113,9 @@ class Unit:
         if not linked or (previous.is_export and variable.is_export):
             note = (("first defined here", previous.span),) if previous.span is not None else ()
             fail(variable.span, f"symbol '{variable.name}' is defined twice", notes=note)
+        if previous.is_const != variable.is_const:
+            kinds = ("const" if previous.is_const else "var", "const" if variable.is_const else "var")
+            fail(variable.span, f"symbol '{variable.name}' is '{kinds[0]}' elsewhere, not '{kinds[1]}'")
         if previous.type != variable.type:
             fail(
                 variable.span,
