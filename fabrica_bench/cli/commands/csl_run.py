@@ -14,7 +14,6 @@ from fabrica_bench.cli.app import JsonOption, checked_choice, examples
 from fabrica_bench.cli.commands.csl import ARCHITECTURES, csl_app
 from fabrica_bench.cli.commands.csl_process import Plan, copy_to, make_plan, run_plan, run_record, write_summary
 from fabrica_bench.errors import ExitCode, FabricaError
-from fabrica_bench.wse.selection import VARIABLE, executor_name
 
 Target = Annotated[
     Path,
@@ -143,6 +142,8 @@ def script_plan(target: Path, arguments: list[str] | None, arch: str | None, wor
 
 def executor_variable(name: str | None) -> dict[str, str]:
     """Environment of a run on the executor called `name`; None leaves the choice to the environment."""
+    from fabrica_bench.wse.selection import VARIABLE, executor_name
+
     return {VARIABLE: executor_name(name)} if name is not None else {}
 
 
