@@ -44,3 +44,10 @@ def docs(session: nox.Session) -> None:
     """Build the documentation into site/; a broken link fails."""
     session.install("-e", ".[docs]")
     session.run("mkdocs", "build", "--strict")
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Fuzz the compiler and the simulator for a minute, or as many as given: `nox -s fuzz -- --minutes 30`."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "fuzz", *session.posargs, env={"PYTHONPATH": "tests"})
