@@ -7,14 +7,15 @@ import re
 from collections.abc import Callable, Sequence
 
 _TOKEN = re.compile(r'[A-Za-z_@][A-Za-z0-9_]*|\d[\w.]*|"[^"\n]*"|//[^\n]*|[-+*/%&|^<>=!.]+|\s+|.', re.DOTALL)
-_WORDS = """\
+_WORD_LIST = """\
 0 1 2 255 65535 65536 0xffffffff -1 1.5 1e30 0x7fff i8 u8 i16 u16 i32 u32 i64 f16 f32 bool void type color direction
 comptime_int comptime_float comptime_string comptime_struct anytype true false null undefined var const param fn
 task inline comptime layout export extern struct enum union packed if else while for switch break continue return
 and or &x x.* x[0] .{} .{1,2} .{.a=1} [4]u16 [*]u16 *u16 *const NORTH RAMP @as(u16,1) @zeros([4]u16) @range(u16,4)
 @get_color(3) @get_dsd @bitcast @ptrcast @set_tile_code @set_rectangle @activate @block @unblock @map @fadds @mov32
 @import_module @get_input_queue(2) @get_output_queue(2) @initialize_queue @allocate_fifo @constants @strcat
-""".split()
+"""
+_WORDS = tuple(_WORD_LIST.split())
 _CHARACTERS = "(){}[]<>.,;:=&|*@\"'\\/\n\t 0aZ_\0\x7f\xa0\u00e9\U0001f600"
 
 
