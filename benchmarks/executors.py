@@ -3,8 +3,8 @@
     python benchmarks/executors.py [CASE...]
 
 Each case compiles one of the programs beside this file, runs the same host commands on both executors in this process,
-one after the other, checks that outputs and cycles agree, and prints CPU seconds, their ratio, and millions of busy PE-cycles
-a second (cycles in which a PE's main thread executes) on one core.
+one after the other, checks that outputs and cycles agree, and prints CPU seconds, their ratio, and millions of busy
+PE-cycles a second (cycles in which a PE's main thread executes) on one core.
 """
 
 from __future__ import annotations
@@ -48,9 +48,7 @@ CASES = {
     for case in (
         Case("gemm-1pe", "gemm_1pe", {"n": 40}, {"a": 1600, "b": 1600}, {"c": 1600}, 3),
         Case("dft-1pe", "dft_1pe", {"n": 256}, {"x": 256}, {"re": 256, "im": 256}, 3),
-        Case(
-            "allreduce-15x15", "allreduce", {"width": 15, "height": 15, "n": 45}, {"input": 45}, {"total": 45}, 2
-        ),
+        Case("allreduce-15x15", "allreduce", {"width": 15, "height": 15, "n": 45}, {"input": 45}, {"total": 45}, 2),
         Case(
             "allreduce-100x100",
             "allreduce",

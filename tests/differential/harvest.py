@@ -13,8 +13,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from differential.replay import Step, compare
 
+from differential.replay import Step, compare
 from fabrica_bench.wse.machine import Machine
 from fabrica_bench.wse.native.support import NativeUnsupported
 

@@ -97,7 +97,7 @@ def _handle(handle: Handle) -> list[Any]:
 def _seed() -> None:
     """Scripts that draw their inputs without a seed get the same ones on both executors."""
     random.seed(0)
-    np.random.seed(0)  # noqa: NPY002 - what such scripts use
+    np.random.seed(0)
     original = np.random.default_rng
     np.random.default_rng = lambda seed=None: original(0 if seed is None else seed)  # type: ignore[assignment]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from differential.replay import compare
 from helpers.ir_programs import Fn, image, mem, program
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from differential.replay import compare
 from fabrica_bench.csl import ir
 from fabrica_bench.csl.ir import BOOL, F16, F32, I8, I16, I32, I64, U8, U16, U32, U64
 from fabrica_bench.wse.commands import Launch, Limits
@@ -21,7 +21,12 @@ SCRATCH = 1024  # bytes that the code reads and writes
 RESULTS = 8192
 MATH = ("sqrt", "exp", "log", "sin", "cos", "tanh", "inv", "invsqrt", "ceil", "floor", "sig", "abs", "pow")
 LAUNCH = [("submit", Launch("main")), ("wait", 0), ("drain",)]
-BOUNDS = settings(max_examples=int(os.environ.get("FABRICA_DIFFERENTIAL_EXAMPLES", "60")), deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+BOUNDS = settings(
+    max_examples=int(os.environ.get("FABRICA_DIFFERENTIAL_EXAMPLES", "60")),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
 
 
 def number(draw: Any, type_: ir.ScalarType) -> int | float:
@@ -55,7 +60,9 @@ class Writer:
 
     def statements(self, depth: int, callees: list[tuple[str, tuple[ir.ScalarType, ...], ir.ScalarType]]) -> None:
         kinds = ["bin", "bin", "bin", "cmp", "cast", "bitcast", "neg", "not", "load", "store", "store", "math", "dsd"]
-        kinds += ["random", "time", "print"] + (["call"] if callees else []) + (["if", "loop", "switch"] if depth else [])
+        kinds += (
+            ["random", "time", "print"] + (["call"] if callees else []) + (["if", "loop", "switch"] if depth else [])
+        )
         for _ in range(self.draw(st.integers(1, 8))):
             getattr(self, f"_{self.draw(st.sampled_from(kinds))}")(depth, callees)
 
@@ -263,7 +270,9 @@ def memory_programs(draw: Any) -> ir.Program:
     main.do("unblock_cmd_stream")
     main.ret()
     target = image(main, exports=("main",))
-    target.globals["data"] = ir.Global("data", 0, SCRATCH, draw(st.binary(min_size=SCRATCH, max_size=SCRATCH)), "[1024]u8")
+    target.globals["data"] = ir.Global(
+        "data", 0, SCRATCH, draw(st.binary(min_size=SCRATCH, max_size=SCRATCH)), "[1024]u8"
+    )
     return program(target, arch=draw(st.sampled_from(["wse2", "wse3"])), fp16=half.name)
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from differential.replay import compare
 from helpers.ir_programs import Fn, activate, fabin, fabout, image, mem, program
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from differential.replay import compare
 from fabrica_bench.csl import ir
 from fabrica_bench.csl.ir import EAST, I16, NORTH, RAMP, SOUTH, U16, U32, WEST
 from fabrica_bench.wse.commands import Launch, Limits

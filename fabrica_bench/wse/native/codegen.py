@@ -85,8 +85,8 @@ class FunctionCode(IntrinsicCode, MapCode):
         self._live_in = self._liveness()
 
     def symbol(self, name: str, simple: bool = False) -> str:
-        """Stand-in for the LLVM name of a function: `<sN>` the direct form of a simple one, `<fN>` the form with a frame;
-        N numbers `callees`."""
+        """Stand-in for the LLVM name of a function: `<sN>` the direct form of a simple one, `<fN>` the form with a
+        frame; N numbers `callees`."""
         if name not in self.callees:
             self.callees.append(name)
         return f"<{'s' if simple else 'f'}{self.callees.index(name)}>"
@@ -419,9 +419,7 @@ class FunctionCode(IntrinsicCode, MapCode):
         if self._arms[number]:
             self.cost += self.costs["branch.predicated"]
         else:
-            then_cost, otherwise_cost = branch_costs(
-                rank[number], rank[instr.then], rank[instr.otherwise], self.costs
-            )
+            then_cost, otherwise_cost = branch_costs(rank[number], rank[instr.then], rank[instr.otherwise], self.costs)
         condition = self.value(f"icmp ne i64 {self.operand(instr.cond, 'i64')}, 0")
         cost = self.cost
         labels = self.label("then"), self.label("else")
@@ -1052,8 +1050,7 @@ class FunctionCode(IntrinsicCode, MapCode):
 
     def _load_dsr(self, instr: ir.LoadDsr) -> None:
         ids = [
-            self.operand(wake.id, "i64") if wake else "0"
-            for wake in (instr.config.on_done, instr.config.on_control)
+            self.operand(wake.id, "i64") if wake else "0" for wake in (instr.config.on_done, instr.config.on_control)
         ]
         number = self.context.sites.dsr(instr.dsr)
         config = self.context.sites.config(instr.config)

@@ -10,7 +10,7 @@ from fabrica_bench.wse.intrinsics import scalar_type
 from fabrica_bench.wse.native.support import NativeUnsupported
 
 if TYPE_CHECKING:
-    from fabrica_bench.wse.native.codegen import ImageContext
+    from fabrica_bench.wse.native.program_code import ImageContext
 
 #: value and LLVM type of a result, or None
 Result = tuple[str, str] | None

@@ -44,8 +44,8 @@ class KernelError(Exception):
 
 @dataclass(frozen=True)
 class FieldLayout:
-    """`offset` and `count` in words. `type`: `i64`, `f64`, `ptr_*`, or a structure's name; `inline`: the structure itself
-    lies here, else a pointer to it."""
+    """`offset` and `count` in words. `type`: `i64`, `f64`, `ptr_*`, or a structure's name; `inline`: the structure
+    itself lies here, else a pointer to it."""
 
     offset: int
     type: str
@@ -104,7 +104,9 @@ class Kernel:
                     raise KernelError(f"{name}:{node.lineno}: not in the kernel language")
 
     def _constant(self, node: ast.expr) -> int | float:
-        return eval(compile(ast.Expression(node), "<kernel constant>", "eval"), {"__builtins__": {}}, self.constants)  # type: ignore[no-any-return]
+        code = compile(ast.Expression(node), "<kernel constant>", "eval")
+        value: int | float = eval(code, {"__builtins__": {}}, self.constants)  # our own files only
+        return value
 
     def _struct(self, node: ast.ClassDef) -> None:
         layout = StructLayout(node.name)
@@ -157,6 +159,15 @@ def llvm_type(name: str) -> Any:
     """LLVM type of a kernel type: pointers for everything that is no number."""
     return {"i64": I64, "f64": F64}.get(name, PTR)
 
+
+_SIGNS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
 
 Typed = tuple[Any, str]  # LLVM value, kernel type
 
@@ -253,7 +264,6 @@ class _FunctionCompiler:
             self._set(target.id, value)
             return
         place, type_ = self._place(target)
-        element = type_[4:] if type_.startswith("el_") else type_
         element = type_[3:] if type_.startswith("el_") else type_
         raw = value[0]
         if element in ("u8", "u16", "u32"):
@@ -337,14 +347,14 @@ class _FunctionCompiler:
             index = self._expression(node.slice)[0]
             if isinstance(node.value, ast.Attribute):
                 base, struct = self._expression(node.value.value)
-                found = self.kernel.structs[struct].fields.get(node.value.attr)
-                if found is None:
+                array = self.kernel.structs[struct].fields.get(node.value.attr)
+                if array is None:
                     raise self.fail(node, f"{struct} has no field {node.value.attr}")
-                if found.is_array:
-                    size = self.kernel.structs[found.type].words if found.inline else 1
-                    start = self._offset(base, ir.Constant(I64, found.offset * WORD))
+                if array.is_array:
+                    size = self.kernel.structs[array.type].words if array.inline else 1
+                    start = self._offset(base, ir.Constant(I64, array.offset * WORD))
                     place = self._offset(start, self.builder.mul(index, ir.Constant(I64, size * WORD)))
-                    return place, found.type
+                    return place, array.type
             pointer, type_ = self._expression(node.value)
             if type_.startswith("ptr_"):
                 size = ELEMENTS[type_[4:]][1]
@@ -447,16 +457,7 @@ class _FunctionCompiler:
         values = [self._expression(operand) for operand in operands]
         result = None
         for op, (a, type_a), (b, type_b) in zip(node.ops, values, values[1:], strict=False):
-            sign = {
-                ast.Eq: "==",
-                ast.NotEq: "!=",
-                ast.Lt: "<",
-                ast.LtE: "<=",
-                ast.Gt: ">",
-                ast.GtE: ">=",
-                ast.Is: "==",
-                ast.IsNot: "!=",
-            }[type(op)]
+            sign = _SIGNS[type(op)]
             if type_a == "f64" or type_b == "f64":
                 a, b = self._as_float((a, type_a)), self._as_float((b, type_b))
                 one = self.builder.fcmp_unordered(sign, a, b) if sign == "!=" else self.builder.fcmp_ordered(sign, a, b)
@@ -561,7 +562,7 @@ class _FunctionCompiler:
             raise self.fail(node, f"unknown function {name}")
         if len(values) != len(signature.params):
             raise self.fail(node, f"{name} takes {len(signature.params)} arguments")
-        for (value, type_), (parameter, wanted) in zip(values, signature.params, strict=True):
+        for (_, type_), (parameter, wanted) in zip(values, signature.params, strict=True):
             if type_ != wanted and (llvm_type(type_) != PTR or llvm_type(wanted) != PTR):
                 raise self.fail(node, f"{parameter} of {name} is {wanted}, not {type_}")
         return self.builder.call(signature.value, [value for value, _ in values]), signature.result

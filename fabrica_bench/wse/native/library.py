@@ -18,7 +18,19 @@ import llvmlite.binding as llvm
 from fabrica_bench.wse.native.kernel_language import Kernel, StructLayout
 
 _SOURCES = ("state", "events", "numbers", "router", "ports", "operations", "element")
-_LIBM = {"exp": 1, "log": 1, "sin": 1, "cos": 1, "tan": 1, "tanh": 1, "sqrt": 1, "ceil": 1, "floor": 1, "pow": 2, "fmod": 2}
+_LIBM = {
+    "exp": 1,
+    "log": 1,
+    "sin": 1,
+    "cos": 1,
+    "tan": 1,
+    "tanh": 1,
+    "sqrt": 1,
+    "ceil": 1,
+    "floor": 1,
+    "pow": 2,
+    "fmod": 2,
+}
 #: characters of a module from which on compile time counts for more than the speed of its code
 _LARGE = 2_000_000
 #: bump when the meaning of cached code changes in a way its text doesn't show
@@ -122,7 +134,10 @@ class Library:
     def _link(self, key: str, text: Callable[[], str], level: int) -> Any:
         """Engine with the code of a module, from the cache if it has it."""
         machine = self._target.create_target_machine(
-            cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=level, codemodel="jitdefault"
+            cpu=llvm.get_host_cpu_name(),
+            features=llvm.get_host_cpu_features().flatten(),
+            opt=level,
+            codemodel="jitdefault",
         )
         content = self._cache.get(key)
         if content is None:

@@ -10,15 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from fabrica_bench.csl import ir
+from fabrica_bench.csl.floats import FORMATS
 from fabrica_bench.wse import numeric
 from fabrica_bench.wse.commands import Limits
 from fabrica_bench.wse.costs import CostTable
 from fabrica_bench.wse.element import INPUT_QUEUES, ROUTABLE_COLORS
 from fabrica_bench.wse.intrinsics import _lfsr_tables
 from fabrica_bench.wse.memory import MEMORY_BYTES
-from fabrica_bench.wse.native.program_code import ImageContext, ProgramCode
 from fabrica_bench.wse.native.layout import Records, address_of, lazy_words
 from fabrica_bench.wse.native.library import Library
+from fabrica_bench.wse.native.program_code import ImageContext, ProgramCode
 from fabrica_bench.wse.native.sites import DSR_COUNT, dsd_words
 from fabrica_bench.wse.native.support import NativeUnsupported
 from fabrica_bench.wse.router import ColorState
@@ -100,7 +101,7 @@ class LoadedProgram:
             "pe_count": self.count,
             "half_quiet": numeric.half_encoder(half)(numeric.NAN) & 0x7FFF,
         }
-        form = numeric.floats.FORMATS[half]
+        form = FORMATS[half]
         fields["half_bias"] = form.bias
         fields["half_mantissa"] = form.mantissa_bits
         fields["half_top"] = form.max_exponent_field << form.mantissa_bits

@@ -1,7 +1,7 @@
 """A machine whose PEs and fabric run as machine code.
 
-Host commands are handled by `wse.machine.Machine`; what it asks of the fabric and the PEs, this module answers from flat
-arrays. The kernel stops whenever it meets something that only the reference executor can do or explain: a fault, a
+Host commands are handled by `wse.machine.Machine`; what it asks of the fabric and the PEs, this module answers from
+flat arrays. The kernel stops whenever it meets something that only the reference executor can do or explain: a fault, a
 deadlock, a feature that was found missing at run time. The commands given so far are then repeated on a reference
 machine, which reports the fault, or goes on from there.
 """
@@ -19,6 +19,7 @@ from fabrica_bench.csl import ir
 from fabrica_bench.wse import numeric
 from fabrica_bench.wse.commands import Command, Handle, Launch, LaunchWindow, Limits, StreamIn, StreamOut
 from fabrica_bench.wse.costs import load_costs
+from fabrica_bench.wse.element import ROUTABLE_COLORS
 from fabrica_bench.wse.faults import BudgetExceeded, PePosition
 from fabrica_bench.wse.machine import Machine
 from fabrica_bench.wse.memory import PeMemory
@@ -108,6 +109,8 @@ class NativeMachine(Machine):
         return proxy
 
     def submit(self, command: Command) -> Handle:
+        if isinstance(command, StreamIn | StreamOut) and not 0 <= command.color < ROUTABLE_COLORS and not self._reference:
+            self._fall_back(self._journal)
         handle = super().submit(command)
         if self._reference:
             self._twins[id(handle)] = self._reference.submit(command)
@@ -175,7 +178,7 @@ class NativeMachine(Machine):
             elif reason == BUDGET:
                 raise BudgetExceeded(f"the run needs more than its {self.limits.max_cycles} cycles")
             else:
-                self._fall_back()
+                self._fall_back(self._journal[:-1])
 
     def _host_action(self) -> None:
         state = self._state
@@ -189,7 +192,7 @@ class NativeMachine(Machine):
         finally:
             self._inside = False
         if state.get("stop") == BAIL:
-            self._fall_back()
+            self._fall_back(self._journal[:-1])
 
     def _end_launch(self, now: int) -> None:
         for handle in list(self._running):
@@ -202,7 +205,7 @@ class NativeMachine(Machine):
         for handle in buffered:
             self._finish(handle, self._state.get("now"))
         if not buffered:
-            self._fall_back()
+            self._fall_back(self._journal[:-1])
 
     def _may_begin(self, command: Command) -> bool:
         if any(not isinstance(handle.command, StreamIn | StreamOut) for handle in self._running):
@@ -246,8 +249,9 @@ class NativeMachine(Machine):
                 x, y = command.px + column, command.py + row
                 feeder = self._feeders.get((x, y, command.color))
                 if feeder is None:
-                    feeder = self._feeders[x, y, command.color] = _Feeder(self, y * self.program.width + x, command.color)  # type: ignore[assignment]
-                feeder.push(command.data[row, column], now)  # type: ignore[union-attr,arg-type]
+                    fresh: Any = _Feeder(self, y * self.program.width + x, command.color)
+                    feeder = self._feeders[x, y, command.color] = fresh
+                feeder.push(command.data[row, column].tolist(), now)
 
     def _sink(self, x: int, y: int, color: int) -> Any:
         sink = self._outlets.get((x, y, color))
@@ -270,18 +274,18 @@ class NativeMachine(Machine):
             at += 2 + length
         state.set("log_count", 0)
 
-    # ------------------------------------------------------------------------------------------ the reference takes over
+    # ------------------------------------------------------------------------------------------ falling back
 
     def poked_memory(self, index: int, address: int, data: bytes) -> None:
         """The host wrote to a PE's memory directly."""
         if not self._inside:
             self._journal.append(("write", index, address, data))
 
-    def _fall_back(self) -> None:
-        """Repeat everything on a reference machine; the last entry of the journal is left to the caller."""
+    def _fall_back(self, journal: list[tuple[Any, ...]]) -> None:
+        """Repeat the steps of `journal` on a reference machine, which goes on from there."""
         reference = Machine(self.program, limits=self.limits)
         self._reference = reference
-        for entry in self._journal[:-1]:
+        for entry in journal:
             match entry:
                 case ("submit", command, handle):
                     self._twins[id(handle)] = reference.submit(command)

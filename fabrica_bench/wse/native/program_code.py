@@ -1,7 +1,7 @@
 """The code of a whole program: functions that several images share are translated and compiled once.
 
-Images of one file with other parameters differ in few functions. Two functions are the same code if their IR is the same
-but for source locations, what the translation looks at in their image agrees, and they call the same code.
+Images of one file with other parameters differ in few functions. Two functions are the same code if their IR is the
+same but for source locations, what the translation looks at in their image agrees, and they call the same code.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class SiteTable:
             put("dest_ref", self._ref(instr.dest, image))
         if len(instr.sources) > 3 or not instr.sources:
             raise NativeUnsupported(f"@{instr.op} with {len(instr.sources)} sources")
-        scalars = {}
+        scalars: dict[int, str] = {}
         for i, (arg, type_, size) in enumerate(zip(instr.sources, site.source_types, site.source_sizes, strict=True)):
             put("source_kinds", _ARGUMENTS[arg.kind], i)
             put("source_refs", self._ref(arg, image), i)

@@ -6,7 +6,13 @@
 # ------------------------------------------------------------------------------------------ resolving operands
 
 
-def resolve_dsd(end: "End", d: "Dsd", size: "i64") -> "None":
+def resolve_dsd(m: "M", end: "End", d: "Dsd", size: "i64") -> "None":
+    # far beyond any address, and small enough that no product of them wraps around
+    far = d.base > 1099511627776 or d.base < -1099511627776
+    for i in range(0, 4):
+        far = far | (d.strides[i] > 2147483648 or d.strides[i] < -2147483648)
+    if far != 0:
+        bail(m, 66)
     copy_words(addr(end.dsd[0]), addr(d), DSD_WORDS)
     end.has_dsd = 1
     end.size = size
@@ -53,11 +59,11 @@ def resolve(m: "M", pe: "Pe", end: "End", kind: "i64", ref: "i64", size: "i64", 
             bail(m, 50)
             end.kind = K_NONE
             return
-        resolve_dsd(end, dsr.dsd[0], size)
+        resolve_dsd(m, end, dsr.dsd[0], size)
         end.dsr = dsr
         end.generation = dsr.generation
     else:
-        resolve_dsd(end, cast(Dsd, value), size)
+        resolve_dsd(m, end, cast(Dsd, value), size)
 
 
 def setup_cycles(s: "Site", op: "Op") -> "i64":
@@ -970,7 +976,9 @@ def finish_map_dsr(pe: "Pe", number_: "i64", count: "i64") -> "None":
         finish_dsr(dsr, dsr.generation, count, 2)
 
 
-def load_dsr(pe: "Pe", number_: "i64", config: "Config", save_address: "i64", d: "Dsd", done: "i64", control: "i64") -> "None":
+def load_dsr(
+    pe: "Pe", number_: "i64", config: "Config", save_address: "i64", d: "Dsd", done: "i64", control: "i64"
+) -> "None":
     dsr = pe.dsrs[number_]
     dsr.valid = 1
     dsr.generation += 1
