@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 
@@ -12,6 +13,9 @@ import pytest
 os.environ.update(NO_COLOR="1", TZ="UTC", PYTHONHASHSEED="0", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 os.environ.pop("FORCE_COLOR", None)
 time.tzset()
+
+# A shell that starts the suite in the background has it ignore interrupts, which the tests of interruption send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
