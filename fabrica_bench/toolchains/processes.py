@@ -18,7 +18,8 @@ import site
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +37,7 @@ KILL_GRACE_S: Final = 10.0
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _CHUNK: Final = 1 << 16
 
 
@@ -233,18 +235,24 @@ class ChildProcess:
         self._token = secrets.token_hex(16)
         self._gone = False
         self.started = time.monotonic()
-        with open(os.devnull if stdin is None else stdin, "rb") as source:
-            self.popen: subprocess.Popen[bytes] = subprocess.Popen(
-                list(argv),
-                cwd=workdir,
-                env={**environment, MARKER: _marker_chain(self._token)},
-                stdin=subprocess.PIPE if interactive else source,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                close_fds=True,
-                preexec_fn=_child_setup(limits, os.getpid(), confine),
-            )
+        try:
+            with open(os.devnull if stdin is None else stdin, "rb") as source, _interrupts_held():
+                self.popen: subprocess.Popen[bytes] = subprocess.Popen(
+                    list(argv),
+                    cwd=workdir,
+                    env={**environment, MARKER: _marker_chain(self._token)},
+                    stdin=subprocess.PIPE if interactive else source,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                    close_fds=True,
+                    preexec_fn=_child_setup(limits, os.getpid(), confine),
+                )
+        except KeyboardInterrupt:
+            if hasattr(self, "popen"):  # nobody will enter the context that ends it
+                os.killpg(self.popen.pid, signal.SIGKILL)
+                self.popen.wait()
+            raise
         self.pid = self.popen.pid
 
     def __enter__(self) -> ChildProcess:
@@ -386,6 +394,16 @@ def _read_available(stream: IO[bytes], tail: _Tail) -> None:
         tail.add(data)
 
 
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Deliver Ctrl-C and its like only afterwards: Python drops an exception that arises in its hooks around a fork."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _marker_chain(token: str) -> str:
     inherited = os.environ.get(MARKER)
     return f"{inherited}/{token}" if inherited else token
@@ -396,6 +414,7 @@ def _child_setup(limits: Limits, parent: int, confine: Callable[[], None] | None
     libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
     def setup() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
         if libc is not None:
             # A parent that is killed must not leave its children running.
             libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

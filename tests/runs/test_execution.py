@@ -261,9 +261,12 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_call_continues(
 ) -> None:
     behave("slow")
 
+    timers: list[threading.Timer] = []
+
     def interrupt(event: RunEvent) -> None:
-        if event.kind is EventKind.JOB_FINISHED:
-            threading.Timer(0.01, signal.raise_signal, [signal.SIGINT]).start()
+        if event.kind is EventKind.JOB_FINISHED and not timers:
+            timers.append(threading.Timer(0.01, signal.raise_signal, [signal.SIGINT]))
+            timers[0].start()
 
     with pytest.raises(RunInterrupted, match=r"[12] of 4 results are kept") as caught:
         execute_run(config(repeat=4, jobs=1), interrupt)

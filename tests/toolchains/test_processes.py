@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,3 +149,20 @@ def test_leaving_the_block_kills_a_running_child(tmp_path: Path) -> None:
 def test_a_missing_program_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         run_process(["/nonexistent/tool"], workdir=tmp_path, environment={}, limits=Limits(), deadline_s=5.0)
+
+
+def test_an_interrupt_during_a_start_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python drops what a signal handler raises inside its hooks around a fork; the signal must wait until then."""
+    started = subprocess.Popen
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        process = started(*arguments, **options)
+        children.append(process)
+        return process
+
+    children: list[Any] = []
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_process([sys.executable, "-c", "input()"], workdir=tmp_path, environment={}, limits=Limits(), deadline_s=30)
+    assert [child.returncode for child in children] == [-signal.SIGKILL]
