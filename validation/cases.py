@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from validation.examples import example_cycles
 from validation.harness import Run
 from validation.points import Point
 
@@ -49,7 +50,8 @@ def _loops(point: Point) -> float:
         run.put(name, values)
     run.launch(point.measure)
     expected = _loop_result(point.measure, x, y, w)
-    _check(point, "out", run.get("out", expected.size).ravel(), expected)
+    target = "y" if point.measure == "saxpy" else "out"
+    _check(point, target, run.get(target, expected.size).ravel(), expected)
     return run.longest()
 
 
@@ -214,8 +216,7 @@ def _stencil_cell(point: Point) -> float:
     def cycles(steps: int) -> int:
         run = Run(point.program, point.arch, point.numbers, (grid, grid))
         run.launch("main", steps)
-        inner = [w for w in run.windows() if 0 < w.x < grid - 1 and 0 < w.y < grid - 1]
-        return max(window.cycles for window in inner)
+        return run.longest()
 
     return (cycles(80) - cycles(40)) / 40
 
@@ -299,3 +300,54 @@ def _saxpy_task(point: Point) -> float:
     found = run.get("C", rows * n)[:, -1].reshape(height, n, rows).transpose(0, 2, 1).reshape(m, n)
     _check(point, "C", found, a @ b)
     return run.longest()
+
+
+# ------------------------------------------------------------------------------------------------------ traffic
+
+
+class _Forwards:
+    """A trace sink that keeps when the routers of one PE forwarded each color."""
+
+    def __init__(self, x: int) -> None:
+        self.x = x
+        self.cycles: dict[int, list[int]] = {}
+
+    def forward(
+        self, cycle: int, x: int, y: int, color: int, port: int, queue: int, mask: int, word: int, control: bool
+    ) -> None:
+        """Keep it if it is of the PE in question."""
+        if x == self.x:
+            self.cycles.setdefault(color, []).append(cycle)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return _ignore  # the other events
+
+
+def _ignore(*args: object, **named: object) -> None:
+    """An event that is of no interest here."""
+
+
+@_case
+def _data_task(point: Point) -> float:
+    words, passed, n = 0, 1, 12
+    trace = _Forwards(x=1)
+    run = Run(point.program, point.arch, {"n": n}, (3, 1), trace=trace)
+    run.launch("main")
+    if point.measure == "latency":
+        return trace.cycles[passed][0] - trace.cycles[words][0]
+    sent = trace.cycles[passed]
+    return (sent[-1] - sent[2]) / (len(sent) - 3)
+
+
+@_case
+def _send_words(point: Point) -> float:
+    """From the dispatch of a send to the first instruction of the receiver's completion task, one link further."""
+    run = Run("hop", point.arch, {"width": 2, "n": point.number("n")}, (2, 1))
+    run.launch("main")
+    source, target = run.windows()
+    return target.end - source.start
+
+
+@_case
+def _example(point: Point) -> float:
+    return example_cycles(str(point.params["name"]), point.arch, point.measure)

@@ -79,11 +79,12 @@ class Run:
         self._do(Launch(function, args))
 
     def windows(self) -> list[Window]:
-        """The stamps of all PEs, row by row."""
+        """The stamps of all PEs that have some, row by row."""
         return [
             Window(x, y, self._stamp(x, y, "window_start"), self._stamp(x, y, "window_end"))
             for y in range(self.height)
             for x in range(self.width)
+            if self.machine.find_global(x, y, "window_start") is not None
         ]
 
     def longest(self) -> int:

@@ -26,6 +26,8 @@ class Point(BaseModel):
     measure: str = ""
     structure: Literal["known", "assumed"] = "known"
     slow: bool = False
+    window: Literal["device", "host"] = "device"
+    unmeasured: str = ""
     note: str = ""
 
     def number(self, name: str) -> int:

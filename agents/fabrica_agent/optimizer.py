@@ -26,8 +26,13 @@ CATALOGUE: tuple[Rewrite, ...] = (
     ),
     Rewrite(
         "copy before overlapping operations",
-        "an operation that runs backwards reaches half the width of one that runs forwards",
+        "reading and writing one array at a distance meets the same memory bank in every element",
         lambda o: replace(o, backwards=False) if o.bulk and o.backwards else None,
+    ),
+    Rewrite(
+        "copy before overlapping operations, to another bank",
+        "a copy helps only if it doesn't start in the bank of its origin",
+        lambda o: Options(stagger=True, backwards=False) if o.bulk else None,
     ),
     Rewrite(
         "scalar loops",

@@ -1,18 +1,24 @@
 """Static cost of IR instructions: what one costs wherever it stands, from the architecture's table.
 
 The real compiler's instruction selection is not public. The entries are calibrated so that simple loops come out as
-published (see the cost table's sources); the notes here say how an IR instruction maps to an entry.
+published (see the cost table's sources); the notes here say how an IR instruction maps to an entry. Three things that
+any optimising compiler does are assumed, because published loops show them: an address or element that was just
+computed or loaded is not computed or loaded again (`block_costs`), unsigned division by a power of two is a shift or a
+mask, and small functions are expanded where they are called (`inlined_functions`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import count, pairwise
 
 from fabrica_bench.csl import ir
 from fabrica_bench.wse.costs import CostTable
 
 _PREDICABLE = (ir.Move, ir.Bin, ir.Cmp, ir.Neg, ir.Not, ir.Cast, ir.Bitcast)
 _MAX_PREDICATED = 2
+_ELEMENT_SIZES = (1, 2, 4)  # the product is a short shift
 
 
 def instruction_cost(instr: ir.Instr, costs: CostTable) -> int:
@@ -20,8 +26,15 @@ def instruction_cost(instr: ir.Instr, costs: CostTable) -> int:
     match instr:
         case ir.Move():
             return costs["scalar.move"]
-        case ir.Bin(op=op, type=type_):
-            return _binary_cost(op, type_, costs)
+        case ir.Bin(op=op, type=type_, a=a, b=b):
+            if op in ("div", "rem") and _is_power_of_two(b, type_):
+                return _integer_cost(type_, costs)
+            if op == "mul" and type_.kind == "int" and isinstance(b, ir.Imm) and b.value in _ELEMENT_SIZES:
+                return _integer_cost(type_, costs)
+            cost = _binary_cost(op, type_, costs)
+            if op == "div" and type_.kind == "float" and isinstance(a, ir.Imm):
+                cost += costs["scalar.float_constant"]
+            return cost
         case ir.Cmp(type=type_):
             if type_.kind == "float":
                 return costs["scalar.compare"]
@@ -45,9 +58,110 @@ def instruction_cost(instr: ir.Instr, costs: CostTable) -> int:
             return costs["scalar.frame_address"]
         case ir.MakeDsd(fields=fields):
             return costs["dsd.make_field"] * len(fields)
+        case ir.LoadDsr():
+            return costs["dsd.dsr_load_explicit"]
         case ir.SetDsd(field=field):
             return costs["dsd.advance" if field == "advance" else f"dsd.set_{field}"]
     return 0
+
+
+def block_costs(block: Sequence[ir.Instr], costs: CostTable) -> list[int]:
+    """Static costs of a block's instructions without its terminator.
+
+    After the last of several loads of DSRs the gap before their use is charged.
+
+    Repeats within the block: an address that was computed before costs `scalar.reuse` in all, and a load from where the
+    block has just loaded or stored costs nothing.
+    """
+    result = [instruction_cost(instr, costs) for instr in block[:-1]]
+    for position, (instr, following) in enumerate(pairwise(block)):
+        if isinstance(instr, ir.LoadDsr) and not isinstance(following, ir.LoadDsr):
+            result[position] += costs["dsd.dsr_gap"]
+    known: dict[object, int | str] = {}  # what was computed -> number of the value
+    numbers: dict[int, int | str] = {}  # register -> number of its value
+    places: dict[int, int] = {}  # register -> position of the product that it holds
+    cells: dict[object, int | str] = {}  # memory read or written and not changed since -> number of the value
+    fresh = count()
+    for position, instr in enumerate(block[:-1]):
+        match instr:
+            case ir.Bin(dst=dst, op=op, type=type_, a=a, b=b) if type_.kind == "int":
+                key = (op, type_, _number(a, numbers, fresh), _number(b, numbers, fresh))
+                if op == "add" and key in known:
+                    result[position] = min(result[position], costs["scalar.reuse"])
+                    for operand in (a, b):
+                        if isinstance(operand, ir.Reg) and operand.index in places:
+                            result[places[operand.index]] = 0
+                numbers[dst.index] = known.setdefault(key, next(fresh))
+                places.pop(dst.index, None)
+                if op == "mul":
+                    places[dst.index] = position
+            case ir.Load(dst=dst, type=type_, addr=addr, offset=offset) if type_.kind != "dsd":
+                cell = (_number(addr, numbers, fresh), offset, type_)
+                if cell in cells:
+                    result[position] = 0
+                numbers[dst.index] = cells.setdefault(cell, next(fresh))
+            case ir.Store(type=type_, addr=addr, value=value, offset=offset):
+                cell = (_number(addr, numbers, fresh), offset, type_)
+                cells.clear()  # another address may name the same place
+                if type_.kind != "dsd":
+                    cells[cell] = _number(value, numbers, fresh)
+            case ir.Move(dst=dst, src=src):
+                numbers[dst.index] = _number(src, numbers, fresh)
+                places.pop(dst.index, None)
+            case _:
+                _forget(instr, numbers, cells, fresh)
+    return result
+
+
+def _forget(
+    instr: ir.Instr, numbers: dict[int, int | str], cells: dict[object, int | str], fresh: Iterator[int]
+) -> None:
+    """Effects of an instruction that is none of the above: memory may change, its result is a new value."""
+    if not isinstance(instr, _PREDICABLE):
+        cells.clear()
+    for name in ("dst", "result"):
+        register = getattr(instr, name, None)
+        if isinstance(register, ir.Reg):
+            numbers[register.index] = next(fresh)
+
+
+def _number(operand: ir.Operand, numbers: dict[int, int | str], fresh: Iterator[int]) -> int | str:
+    if isinstance(operand, ir.Reg):
+        if operand.index not in numbers:
+            numbers[operand.index] = next(fresh)
+        return numbers[operand.index]
+    return str(operand)
+
+
+def inlined_functions(image: ir.Image, costs: CostTable) -> frozenset[str]:
+    """Functions whose calls cost nothing because the compiler expands them: called directly only, and small or called
+    from one place. Entry points and functions whose address is used keep their calls."""
+    sites: Counter[str] = Counter()
+    kept = {binding.fn for binding in image.tasks} | {symbol.target for symbol in image.exports.values()}
+    kept |= set(image.teardown_handlers.values()) | {handler for _, _, handler in image.empty_queue_handlers}
+    kept |= {alternative for _, alternative, *_ in image.rotating_tasks}
+    for name, function in image.functions.items():
+        for block in function.blocks:
+            for instr in block:
+                if isinstance(instr, ir.Call):
+                    sites[instr.fn] += 1
+                    if instr.fn == name:
+                        kept.add(name)
+                elif isinstance(instr, ir.MapOp):
+                    kept.add(instr.fn)
+    limit = costs["branch.inline_limit"]
+    return frozenset(
+        name
+        for name, calls in sites.items()
+        if name in image.functions
+        and name not in kept
+        and (calls == 1 or sum(len(block) for block in image.functions[name].blocks) <= limit)
+    )
+
+
+def return_cost(function: ir.Function, inlined: bool, costs: CostTable) -> int:
+    """Cycles of a return. That of a task is the task's end."""
+    return 0 if inlined or function.kind == "task" else costs["branch.return"]
 
 
 def _binary_cost(op: str, type_: ir.ScalarType, costs: CostTable) -> int:
@@ -61,6 +175,13 @@ def _binary_cost(op: str, type_: ir.ScalarType, costs: CostTable) -> int:
         suffix = "" if type_.bits <= 16 else "_wide" if type_.bits <= 32 else "_quad"
         return costs["scalar.multiply" + suffix]
     return _integer_cost(type_, costs)
+
+
+def _is_power_of_two(operand: ir.Operand, type_: ir.ScalarType) -> bool:
+    """True for an unsigned constant of which a quotient is a shift and a remainder a mask."""
+    if type_.kind != "int" or type_.signed or not isinstance(operand, ir.Imm) or not isinstance(operand.value, int):
+        return False
+    return operand.value > 0 and operand.value & (operand.value - 1) == 0
 
 
 def _integer_cost(type_: ir.ScalarType, costs: CostTable) -> int:

@@ -1,6 +1,14 @@
 """The cost table of an architecture: every number about time and capacity, with unit, source and confidence.
 
 The numbers live in `costs_<arch>.toml` beside this module. Code asks for them by name and holds none of its own.
+
+Timing rules that every executor follows, besides the numbers:
+    - static cost of a block: `code_cost.block_costs`, which knows repeated addresses and loads
+    - calls: of a function in `code_cost.inlined_functions(image, costs)` nothing, nor does its return; of others
+      `branch.call` and `code_cost.return_cost`; a task's return is free, its end is `task.end`
+    - `@map`: `dsd.map_setup` once, `dsd.map_element` and the body per element; no call or return
+    - a synchronous fabric operation whose registers are loaded issues its first element in the cycle of its start,
+      unless another operation has issued in that cycle (`pe.ProcessingElement._start_operation`)
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabrica_bench.csl import ir
 from fabrica_bench.wse import cursors, numeric
+from fabrica_bench.wse.code_cost import return_cost
 from fabrica_bench.wse.costs import CostTable
 from fabrica_bench.wse.dsd import Operand
 from fabrica_bench.wse.endpoints import FabricIn, FabricOut, MemoryEnd
@@ -28,10 +29,9 @@ class MapSite:
     def __init__(self, image: ir.Image, half: str, costs: CostTable, instr: ir.MapOp) -> None:
         self.instr = instr
         self.function = image.functions[instr.fn]
-        self.call_cost = costs["branch.call"]
         self.element_cost = costs["dsd.map_element"]
         self.setup_cost = costs["dsd.map_setup"]
-        self.return_cost = costs["branch.return"]
+        self.return_cost = return_cost(self.function, False, costs)
 
     def dynamic_operands(self) -> list[ir.Operand]:
         """Run-time operands in the order in which `run` takes their values."""

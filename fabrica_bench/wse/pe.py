@@ -74,6 +74,7 @@ class ProcessingElement(Ports):
         self._last_op: FabricOp | None = None
         self._switch_debt = 0
         self._main_had_slot = False
+        self._issued = -1  # the last cycle in which an operation issued
         # for reports
         self.ran: set[str] = set()
         self.last_task = ""
@@ -173,6 +174,7 @@ class ProcessingElement(Ports):
             self.fabric.trace.stall(now, self.x, self.y, reason or "issue_slot", op.blocked_by, op.thread, op.loc, lost)
         op.blocked_by = ""
         self.loc = op.loc
+        self._issued = now
         op.issue(now)
         self.ops.remove(op)
         if op.done:
@@ -243,7 +245,8 @@ class ProcessingElement(Ports):
             self.state = State.OPERATION
         if not op.done:
             self.ops.append(op)
-            # The first element may issue in this very cycle only through the next step.
+            if self.state == State.OPERATION and op.start <= now and self._issued < now:
+                self._issue(now)  # its registers are loaded and the slot is free: the first element goes at once
             self.fabric.wake_pe(self, max(op.start, now + 1))
         elif trace is not None:
             trace.dsd_end(now, self.x, self.y, op.name, op.thread)

@@ -11,7 +11,7 @@ from collections import Counter
 
 from fabrica_bench.csl import ir
 from fabrica_bench.wse import expressions as ex
-from fabrica_bench.wse.code_cost import branch_costs, edge_cost, instruction_cost, predicated_arms
+from fabrica_bench.wse.code_cost import block_costs, branch_costs, edge_cost, predicated_arms, return_cost
 from fabrica_bench.wse.dsd import DsdSite
 from fabrica_bench.wse.intrinsics import INTRINSIC_TABLE, Unsupported, intrinsic_cost
 from fabrica_bench.wse.mapping import MapSite
@@ -129,8 +129,9 @@ class FunctionTranslator:
 
     def _block(self, number: int) -> None:
         block = self.fn.blocks[number]
-        for instr in block[:-1]:
+        for instr, cost in zip(block[:-1], block_costs(block, self.costs), strict=True):
             self._loc = instr.loc or self._loc
+            self._cost += cost
             try:
                 self._instruction(instr)
             except (Unsupported, UnsupportedIr) as problem:
@@ -234,7 +235,7 @@ class FunctionTranslator:
             self._emit(f"v={text}")
             text = "v"
         self._pending.clear()
-        cost = self.costs["branch.return"]
+        cost = return_cost(self.fn, self.fn.name in self.unit.inlined, self.costs)
         if self._frame:
             self._emit(f"pe.sp=sp+{self._frame}")
         if self.simple:
@@ -297,7 +298,6 @@ class FunctionTranslator:
     # ------------------------------------------------------------------------------------------ instructions
 
     def _instruction(self, instr: ir.Instr) -> None:
-        self._cost += instruction_cost(instr, self.costs)
         match instr:
             case ir.Move(dst=dst, src=src):
                 (text,), used = self._take(src)
@@ -444,7 +444,7 @@ class FunctionTranslator:
             raise UnsupportedIr(f"call of unknown function {name!r}")
         texts, _ = self._take(*args)
         self._settle_memory()
-        self._cost += self.costs["branch.call"]
+        self._cost += 0 if name in self.unit.inlined else self.costs["branch.call"]
         self._flush_cost()
         call = f"f{self.unit.index[name]}(pe{''.join(',' + text for text in texts)})"
         if name in self.unit.simple:
@@ -493,7 +493,6 @@ class FunctionTranslator:
     def _load_dsr(self, instr: ir.LoadDsr, dsr: ir.DsrRef, dsd: ir.Operand) -> None:
         wake_ids = [wake.id if wake else ir.Imm(0) for wake in (instr.config.on_done, instr.config.on_control)]
         (value, done, control), _ = self._take(dsd, *wake_ids)
-        self._cost += self.costs["dsd.dsr_load_explicit"]
         static = self.unit.constant((dsr, instr.config, instr.save_address, instr.single_step))
         self._emit(f"pe.load_dsr({static},{value},{done},{control})")
 

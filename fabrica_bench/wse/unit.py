@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fabrica_bench.csl import ir
+from fabrica_bench.wse.code_cost import inlined_functions
 from fabrica_bench.wse.costs import CostTable
 from fabrica_bench.wse.intrinsics import INTRINSIC_TABLE, IntrinsicEntry, Unsupported
 from fabrica_bench.wse.regions import find_regions
@@ -25,6 +26,7 @@ class Unit:
         self.index = {name: i for i, name in enumerate(self.names)}
         self.constants: list[Any] = []
         self.regions = {name: find_regions(fn.blocks) for name, fn in image.functions.items()}
+        self.inlined = inlined_functions(image, costs)
         self.simple: set[str] = set()
         self._find_simple()
 

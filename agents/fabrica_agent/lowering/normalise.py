@@ -157,6 +157,8 @@ def _simpler(e: Expr, env: Ranges) -> Expr:
                 if not (isinstance(whole, Bin) and whole.op is Op.MOD):
                     return whole
             return fold.binary(Op.AND, a, e.b, e.ty)
+        case Bin(op=Op.XOR, a=a, b=b, ty=ty) if ty.is_int:
+            return _exclusive_or(a, b, ty, env)
         case Bin(op=op, a=a, b=b, ty=ty):
             if op in COMPARISONS and a.ty.is_int:
                 return _comparison(e, env)
@@ -165,6 +167,26 @@ def _simpler(e: Expr, env: Ranges) -> Expr:
             return _as_size(fold.binary(op, a, b, ty))
         case _:
             return e
+
+
+def _exclusive_or(a: Expr, b: Expr, ty: Ty, env: Ranges) -> Expr:
+    """`(32 * w + l) ^ m` as `32 * w + (l ^ m)` when `l` and `m` stay below 32: what a butterfly shuffle computes."""
+    low, high = span(b, env)
+    size = 1 << max(high, 0).bit_length()
+    if low < 0 or not fits(span(a, env), Ty.I32) or span(a, env)[0] < 0:
+        return fold.binary(Op.XOR, a, b, ty)
+    form = linear(a, env)
+    # The low part must not carry: its range is within one power of two that also holds the mask.
+    for step in sorted({abs(c) for _, c in form.terms if abs(c) >= size}):
+        if step & (step - 1):
+            continue
+        whole = Linear(tuple((x, c) for x, c in form.terms if c % step == 0), form.constant - form.constant % step)
+        rest = Linear(tuple((x, c) for x, c in form.terms if c % step), form.constant % step)
+        rest_low, rest_high = linear_span(rest, env)
+        if whole.terms and rest_low >= 0 and rest_high < step:
+            mixed = fold.binary(Op.XOR, build(rest), fold.cast(b, Ty.I32), Ty.I32)
+            return fold.cast(fold.binary(Op.ADD, build(whole), mixed, Ty.I32), ty)
+    return fold.binary(Op.XOR, a, b, ty)
 
 
 def _as_size(e: Expr) -> Expr:

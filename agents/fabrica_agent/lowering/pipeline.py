@@ -20,6 +20,7 @@ from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.distribute import Layout, blocks_to_pes, place_arrays
 from fabrica_agent.lowering.ir import Program, Ty, UnsupportedError
 from fabrica_agent.lowering.options import Options
+from fabrica_agent.lowering.rows import columns_for_rows
 from fabrica_agent.lowering.sections import optimise_sections
 from fabrica_agent.lowering.serialise import serialise
 from fabrica_agent.lowering.simplify import simplify, tidy
@@ -41,7 +42,10 @@ def lower(source: CudaSource, design: Design, facts: TaskFacts, sizes: Mapping[s
     """
     program = place(to_program(source, design, facts, sizes), design)
     if options.bulk:
-        program = tidy(optimise_sections(unroll(vectorise(program)), backwards=options.backwards))
+        # Written-out loops may show bulk operations that a variable distance between threads had hidden.
+        program = vectorise(tidy(unroll(vectorise(program))))
+        program = tidy(optimise_sections(program, backwards=options.backwards))
+        program = tidy(columns_for_rows(program))
     declared = {p.name for p in facts.layout.params}
     return Variant(program, module_shape(facts, design), {n: v for n, v in sizes.items() if n in declared}, options)
 

@@ -55,16 +55,17 @@ MAX_SPLIT_SIZE = 40
 class Reshape:
     """Loop transformations; see the module's docstring."""
 
-    def __init__(self, program: Program, names: Names) -> None:
+    def __init__(self, program: Program, names: Names, *, late: bool = False) -> None:
         self.program = program
         self.names = names
+        self.late = late
 
     def body(self, body: Body, env: Ranges) -> Body:
         """Reshape all loops, innermost first."""
         out: list[Stmt] = []
         for s in body:
             if isinstance(s, For):
-                fused = self._nest(s, env)
+                fused = self._nest(s, env) or self._ragged(s, env)
                 if fused is not None:
                     out.extend(self.body(fused, env))
                     continue
@@ -82,7 +83,8 @@ class Reshape:
             parts = _fission(s.body, self._private(s.parallel))
             if len(parts) > 1:
                 return tuple(x for part in parts for x in self.loop(self._copy(s, part), env))
-        for rule in (self._guard, self._stride, self._unflatten, self._even_trips, self._split):
+        rules = (self._guard, self._stride, self._unflatten, self._even_trips, self._split)
+        for rule in rules:
             new = rule(s, env)
             if new is not None:
                 return self.body(new, env)
@@ -187,6 +189,32 @@ class Reshape:
                 return new
         return None
 
+    def _ragged(self, s: For, env: Ranges) -> Body | None:
+        """`for b { for t in 0..min(T, n - T*b) X(T*b + t) }` → `for i in 0..n X(i)`."""
+        if len(s.body) != 1 or not isinstance(s.body[0], For) or not s.parallel or not s.body[0].parallel:
+            return None
+        inner = s.body[0]
+        blocks = fold.int_value(s.stop)
+        starts = fold.int_value(s.start), fold.int_value(inner.start)
+        if s.step != 1 or inner.step != 1 or blocks is None or starts != (0, 0):
+            return None
+        if not (isinstance(inner.stop, Bin) and inner.stop.op is Op.MIN):
+            return None
+        inner_env = {**env, s.var: (0, max(blocks - 1, 0)), inner.var: loop_range(inner, env) or (0, 0)}
+        for size_expr, left in ((inner.stop.a, inner.stop.b), (inner.stop.b, inner.stop.a)):
+            size = fold.int_value(size_expr)
+            form = linear(left, inner_env, symbolic=True)
+            total = fold.int_value(build(form.without(s.var)))
+            if size is None or form.of(s.var) != -size or form.opaque_in(s.var) or total is None:
+                continue
+            if blocks != -(-total // size) or not _only_together(inner.body, s.var, inner.var, size, inner_env):
+                continue
+            fused = self.names.variable(s.var, Ty.I32)
+            body = substitute(inner.body, {s.var: fold.i32(0), inner.var: fused})
+            kind = Parallel.BLOCK if Parallel.BLOCK in (s.parallel, inner.parallel) else Parallel.THREAD
+            return (For(fused.name, Ty.I32, fold.i32(0), build(form.without(s.var)), 1, body, kind),)
+        return None
+
     def _stride(self, s: For, env: Ranges) -> Body | None:
         """`for t in 0..T { for (i = k*t + c; i < n; i += k*T) X(i) }` → `for (i = c; i < n; i += k) X(i)`."""
         if not s.parallel or len(s.body) != 1 or s.step != 1 or fold.int_value(s.start) != 0:
@@ -239,7 +267,8 @@ class Reshape:
         the threads. Where the count changes with the thread, the thread loop is split there.
         """
         count = trip_count(s)
-        if not s.parallel or s.step != 1 or count is None or count < 2:
+        # Late, because a loop that `_stride` can take as a whole needs no such care.
+        if not self.late or not s.parallel or s.step != 1 or count is None or count < 2:
             return None
         first = fold.int_value(s.start) or 0
         inner_env = {**env, s.var: (first, first + count - 1)}

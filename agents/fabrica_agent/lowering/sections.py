@@ -451,7 +451,7 @@ class _Liveness:
         # What the next iteration needs: everything that the body reads before surely writing it.
         around = dict(needed)
         for b in bodies(s):
-            for name, spans in _exposed(b, self.private).items():
+            for name, spans in exposed_sections(b, self.private).items():
                 for part in spans.parts:
                     around[name] = around.get(name, Spans()).plus(part)
         for name, part in _reads(s, nested=False):
@@ -465,7 +465,7 @@ class _Liveness:
                 needed[dest.buffer] = needed[dest.buffer].minus(span)
             case Store(buffer=buffer, index=index) if (at := fold.int_value(index)) is not None and buffer in needed:
                 needed[buffer] = needed[buffer].minus((at, at + 1))
-        for name, spans in _exposed((s,), self.private).items():
+        for name, spans in exposed_sections((s,), self.private).items():
             for part in spans.parts:
                 needed[name] = needed.get(name, Spans()).plus(part)
 
@@ -485,14 +485,14 @@ class _Liveness:
         return replace(s, dest=copy.dest)
 
 
-def _exposed(body: Body, private: frozenset[str]) -> dict[str, Spans]:
+def exposed_sections(body: Body, private: frozenset[str]) -> dict[str, Spans]:
     """Elements of private arrays that a body may read before it has surely written them."""
     found: dict[str, Spans] = {}
     written: dict[str, Spans] = {}
     for s in body:
         reads = _reads(s, nested=False)
         for b in bodies(s):
-            reads += [(name, part) for name, spans in _exposed(b, private).items() for part in spans.parts]
+            reads += [(name, part) for name, spans in exposed_sections(b, private).items() for part in spans.parts]
         for name, part in reads:
             if name in private and not written.get(name, Spans()).covers(part):
                 found[name] = found.get(name, Spans()).plus(part)

@@ -18,16 +18,17 @@ def simplify(program: Program) -> Program:
     """An equivalent, simpler serial program, with the ranges of its variables."""
     current = replace(program, buffers=dict(program.buffers), types=dict(program.types))
     names = Names(current)
-    for _ in range(MAX_ROUNDS):
-        before = current.body
-        current.ranges = variable_ranges(current)
-        current.body = normalise(current.body, current.ranges)
-        current.body = forward(propagate(current.body), frozenset())
-        current.ranges = variable_ranges(current)
-        current.body = Reshape(current, names).body(current.body, current.ranges)
-        current.body = remove_dead(current)
-        if current.body == before:
-            break
+    for late in (False, True):
+        for _ in range(MAX_ROUNDS):
+            before = current.body
+            current.ranges = variable_ranges(current)
+            current.body = normalise(current.body, current.ranges)
+            current.body = forward(propagate(current.body), frozenset())
+            current.ranges = variable_ranges(current)
+            current.body = Reshape(current, names, late=late).body(current.body, current.ranges)
+            current.body = remove_dead(current)
+            if current.body == before:
+                break
     current.ranges = variable_ranges(current)
     used = {n.buffer for n in body_exprs(current.body) if isinstance(n, Load)} | written_buffers(current.body)
     current.buffers = {n: b for n, b in current.buffers.items() if b.exported or n in used}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 RANGES = {"a": (0, 31), "b": (0, 7), "c": (-20, 100)}
 VARIABLES = [Var("a", Ty.U32), Var("b", Ty.I32), Var("c", Ty.I32)]
-ARITHMETIC = [Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.MOD, Op.AND, Op.MIN, Op.MAX]
+ARITHMETIC = [Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.MOD, Op.AND, Op.OR, Op.XOR, Op.MIN, Op.MAX]
 COMPARE = [Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ, Op.NE]
 
 
