@@ -33,7 +33,21 @@ def slow(session: nox.Session) -> None:
 
 
 @nox.session
+def cycles(session: nox.Session) -> None:
+    """Compare simulated with published cycles, slow points included; see docs/cycle-model.md."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "validation", *(session.posargs or ["--slow"]))
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """Build the documentation into site/; a broken link fails."""
     session.install("-e", ".[docs]")
     session.run("mkdocs", "build", "--strict")
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Fuzz the compiler and the simulator for a minute, or as many as given: `nox -s fuzz -- --minutes 30`."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "fuzz", *session.posargs, env={"PYTHONPATH": "tests"})

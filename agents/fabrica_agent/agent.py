@@ -85,20 +85,27 @@ class _Translation:
 
     def run(self) -> Candidate:
         """Translate, repair, optimise."""
-        plan = self._plan()
-        best = self._first_valid(plan)
         given = self._given_program()
+        try:
+            plan = self._plan()
+            best = self._first_valid(plan)
+        except (AgentGaveUp, UnsupportedError) as error:
+            if given is None or given.cycles < 0:
+                raise
+            # W2 asks for an improvement: without one, the given program is the answer.
+            self.tools.log("no translation", reason=str(error))
+            return self._candidate(given.implementation, f"no faster program found: {error}")
         if best.cycles >= 0:
             best, steps = optimise(best, lambda o: self._build(plan, o), self._measure)
             for step in steps:
                 self.tools.log("accepted", **step.model_dump())
         if given is not None and given.cycles >= 0 and (best.cycles < 0 or given.cycles <= best.cycles):
             best = given
-        return Candidate(
-            files=best.implementation.files,
-            notes=(best.implementation.strategy, *best.implementation.notes),
-            model=self.model,
-        )
+        return self._candidate(best.implementation)
+
+    def _candidate(self, implementation: Implementation, *remarks: str) -> Candidate:
+        notes = (implementation.strategy, *implementation.notes, *remarks)
+        return Candidate(files=implementation.files, notes=notes, model=self.model)
 
     def _plan(self) -> Plan:
         facts = extract(self.view)

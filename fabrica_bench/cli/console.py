@@ -9,17 +9,28 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+PROSE_WIDTH: Final = 24
+"""Characters below which a column of sentences is no fun to read."""
+
+BOX_MARGIN: Final = 1
+BOX_GAP: Final = 3
+"""Screen columns that the lines and the padding of a boxed table take: once, and per column."""
+
+_PLAIN_SIGNS: Final = {ord("–"): "-", ord("—"): "-", ord("…"): "...", ord("×"): "x", ord("→"): "->"}
+"""What stands for a sign that the locale's encoding lacks; anything else becomes a question mark."""
+
 
 class Column(NamedTuple):
-    """Heading of a table column; numbers are right-aligned."""
+    """Heading of a table column; numbers are right-aligned, prose may stand below the table on a narrow screen."""
 
     title: str
     numeric: bool = False
+    prose: bool = False
 
 
 def is_live(stream: IO[str]) -> bool:
@@ -58,7 +69,7 @@ def write_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, tit
         title: Shown above the table.
     """
     if is_live(sys.stdout):
-        _write_rich_table(columns, rows, title)
+        _write_terminal_table(columns, rows, title)
         return
     if title:
         write(title)
@@ -84,17 +95,84 @@ def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str
     return "\n".join([head, rule, *(line(row) for row in flat)])
 
 
-def _write_rich_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], title: str | None) -> None:
+def _write_terminal_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], title: str | None) -> None:
+    """A boxed table; where that would break words, a table without prose and the prose below; else one block a row."""
     from rich.console import Console
+
+    console = Console(file=sys.stdout, highlight=False)
+    widths = fitted_widths(columns, rows, console.width)
+    if widths is not None:
+        _print_boxed(console, columns, rows, widths, title)
+        return
+    prose = [index for index, column in enumerate(columns) if column.prose]
+    kept = [index for index in range(len(columns)) if index not in prose]
+    short = [columns[index] for index in kept]
+    cells = [[row[index] for index in kept] for row in rows]
+    widths = fitted_widths(short, cells, console.width) if prose else None
+    if widths is None:
+        if title:
+            write(title)
+        write(record_blocks(columns, rows))
+        return
+    _print_boxed(console, short, cells, widths, title)
+    for row in rows:
+        for index in prose:
+            if row[index]:
+                write(f"{row[0]}: {row[index]}")
+
+
+def _print_boxed(
+    console: Console, columns: Sequence[Column], rows: Sequence[Sequence[str]], widths: Sequence[int], title: str | None
+) -> None:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column.title, justify="right" if column.numeric else "left", no_wrap=column.numeric)
+    for column, width in zip(columns, widths, strict=True):
+        table.add_column(column.title, justify="right" if column.numeric else "left", width=width)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    Console(file=sys.stdout, highlight=False).print(table)
+    console.print(table)
+
+
+def fitted_widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], screen: int) -> list[int] | None:
+    """Widths of a boxed table's columns on a screen of so many columns, or None if a word would have to be broken.
+
+    The first column and numbers stay on one line, headings and other cells may wrap between words; prose gets at least
+    `PROSE_WIDTH`. Where something must shrink, the widest column does.
+    """
+    widths, least = [], []
+    for index, column in enumerate(columns):
+        cells = [row[index] for row in rows]
+        whole = max((len(line) for cell in cells for line in cell.splitlines()), default=0)
+        heading = max(map(len, column.title.split()))
+        word = max((len(word) for cell in cells for word in cell.split()), default=0)
+        floor = whole if column.numeric or index == 0 else word
+        if column.prose:
+            floor = max(floor, min(whole, PROSE_WIDTH))
+        widths.append(max(whole, len(column.title)))
+        least.append(max(floor, heading))
+    spare = screen - BOX_MARGIN - BOX_GAP * len(columns)
+    while sum(widths) > spare:
+        shrinkable = [index for index in range(len(columns)) if widths[index] > least[index]]
+        if not shrinkable:
+            return None
+        widths[max(shrinkable, key=lambda index: widths[index])] -= 1
+    return widths
+
+
+def record_blocks(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
+    """The rows one below the other, each as its first cell and an indented line for every further cell with a text."""
+    lines = []
+    for row in rows:
+        lines.append(row[0])
+        lines += [f"  {column.title}: {cell}" for column, cell in zip(columns[1:], row[1:], strict=True) if cell]
+    return "\n".join(lines)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _write(stream: TextIO, text: str) -> None:
@@ -102,5 +180,5 @@ def _write(stream: TextIO, text: str) -> None:
         stream.write(text + "\n")
     except UnicodeEncodeError:
         encoding = stream.encoding or "ascii"
-        stream.write(text.encode(encoding, errors="replace").decode(encoding) + "\n")
+        stream.write(text.translate(_PLAIN_SIGNS).encode(encoding, errors="replace").decode(encoding) + "\n")
     stream.flush()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Sequence
 from typing import Any, Final, cast
@@ -35,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         An `ExitCode`.
     """
+    _end_like_ctrl_c()
     try:
         answer: Any = app(list(arguments) if arguments is not None else None, prog_name=PROGRAM, standalone_mode=False)
         if answer == ExitCode.INTERRUPTED:
@@ -54,11 +57,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report_error(from_os_error(error))
         return from_os_error(error).code
     except _CLICK_ERRORS as error:
-        return _report_usage(error)
+        return _report_usage(error, sys.argv[1:] if arguments is None else arguments)
     except Exception as error:
         _report_bug(error)
         return ExitCode.HARNESS
     return answer if isinstance(answer, int) else ExitCode.OK
+
+
+def _end_like_ctrl_c() -> None:
+    """SIGTERM and SIGHUP end a command as Ctrl-C does: with its children killed and its temporary files removed."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:  # what the caller ignores (nohup) stays ignored
+                signal.signal(number, signal.default_int_handler)
 
 
 def report_error(error: FabricaError) -> None:
@@ -70,7 +81,19 @@ def report_error(error: FabricaError) -> None:
         console.note(f"  fix: {error.remedy}")
 
 
-def _report_usage(error: Any) -> int:
+def _command_path(arguments: Sequence[str]) -> str:
+    """The command that these words begin with; an error that the parser raises early doesn't know it."""
+    command: Any = typer.main.get_command(app)
+    path = [PROGRAM]
+    for word in arguments:
+        command = getattr(command, "commands", {}).get(word)
+        if command is None:
+            break
+        path.append(word)
+    return " ".join(path)
+
+
+def _report_usage(error: Any, arguments: Sequence[str]) -> int:
     """A wrong option or argument, as click describes it; `--help` of the command in question is the remedy."""
     message = str(error.format_message()).strip()
     if type(error).__name__ == "NoArgsIsHelpError" or not message:
@@ -78,7 +101,7 @@ def _report_usage(error: Any) -> int:
         console.note(message)
         return ExitCode.USAGE
     context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else PROGRAM
+    path = context.command_path if context is not None else _command_path(arguments)
     remedy = f"see `{path} --help`"
     report_error(FabricaError(message[:1].lower() + message[1:].rstrip("."), remedy=remedy))
     return ExitCode.USAGE

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from fabrica_bench.cli import console
+from fabrica_bench.cli.console import counted
 from fabrica_bench.runs.events import EventKind, RunEvent
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class PlainProgress:
             console.note(line)
 
     def _line(self, event: RunEvent) -> str | None:
-        if event.kind is EventKind.RUN_STARTED:
+        if event.kind in (EventKind.RUN_STARTED, EventKind.VERIFY_STARTED):
             self._total = _int(event.data, "total")
             self._done = _int(event.data, "finished")
             return run_line(event)
@@ -110,7 +111,7 @@ class LiveProgress:
 
     def _update(self, event: RunEvent) -> str | None:
         key = (event.task or "", event.attempt)
-        if event.kind is EventKind.RUN_STARTED:
+        if event.kind in (EventKind.RUN_STARTED, EventKind.VERIFY_STARTED):
             self._total = _int(event.data, "total")
             self._done = _int(event.data, "finished")
             return run_line(event)
@@ -140,7 +141,7 @@ class LiveProgress:
         head.add_row(
             Spinner("dots"),
             ProgressBar(total=max(total, 1), completed=done, width=30),
-            Text(f"{done}/{total} tasks, {now - self._began:.0f} s"),
+            Text(f"{done}/{counted(total, 'task')}, {now - self._began:.0f} s"),
         )
         body = Table.grid(padding=(0, 2))
         for (task, attempt), job in jobs[:JOB_LINES]:
@@ -160,12 +161,14 @@ def progress_display() -> PlainProgress | LiveProgress:
 def run_line(event: RunEvent) -> str:
     """What is about to run, and where its records go."""
     data = event.data
+    if event.kind is EventKind.VERIFY_STARTED:
+        return f"{event.text} of {data.get('run_dir', '?')}, {_int(data, 'jobs')} at a time"
     taken_over = _int(data, "finished")
     resumed = f", {taken_over} already finished" if taken_over else ""
     toolchain = data.get("toolchain", "")
     name = toolchain.get("toolchain", "") if isinstance(toolchain, Mapping) else toolchain
     return (
-        f"agent {data.get('agent', '?')} on {_int(data, 'total')} tasks{resumed}; toolchain {name}, "
+        f"agent {data.get('agent', '?')} on {counted(_int(data, 'total'), 'task')}{resumed}; toolchain {name}, "
         f"{_int(data, 'jobs')} at a time; records in {data.get('run_dir', '?')}"
     )
 

@@ -25,7 +25,7 @@ def write_run(summary: RunSummary) -> None:
             Column("cycles", True),
             Column("reference cycles", True),
             Column("speed-up", True),
-            Column("reason"),
+            Column("reason", prose=True),
         ],
         [_cells(row) for row in summary.rows],
     )
@@ -66,7 +66,7 @@ def toolchain_text(facts: dict[str, str]) -> str:
 def _cells(row: RunRow) -> list[str]:
     from fabrica_bench.report.tables import number_text, ratio_text, short_outcome
 
-    reason = "" if row.verdict.kind == "valid" else " ".join(row.verdict.reason.split())
+    reason = row.reason or ""
     return [
         row.task if row.attempt == 1 else f"{row.task} #{row.attempt}",
         str(row.level),

@@ -27,6 +27,7 @@ Run a host script of a CSL program on the embedded fabric simulator.
 environment:
   FABRICA_SIM_MAX_CYCLES   budget of simulated cycles
   FABRICA_SIM_MAX_SECONDS  budget of wall-clock seconds
+  FABRICA_SIM_EXECUTOR     native or reference: who executes the program, with the same results
   FABRICA_SIM_TRACE        directory for traces (Perfetto, wse-viz); see docs/csl-tools.md
 
 examples:
@@ -110,6 +111,9 @@ def _report(problem: BaseException, script: Path) -> int:
     if isinstance(problem, KeyboardInterrupt):
         sys.stderr.write("cs_python: interrupted\n")
         return ExitCode.INTERRUPTED
+    if isinstance(problem, MemoryError):
+        sys.stderr.write(f"{_place(problem.__traceback__, script)}error: the run takes more memory than it may use\n")
+        return ExitCode.FAILURE
     if isinstance(problem, SimulatorStopped):
         sys.stderr.write(f"{_place(problem.__traceback__, script)}the simulated run ended early\n{problem}\n")
         return SIMULATION_FAILED

@@ -89,6 +89,8 @@ def compile_options(options: CslcOptions) -> CompileOptions:
         limits["max_inlined_iterations"] = options.max_inlined_iterations
     if options.comptime_func_depth_limit is not None:
         limits["comptime_func_depth_limit"] = options.comptime_func_depth_limit
+    if options.max_comptime_steps is not None:
+        limits["max_comptime_steps"] = options.max_comptime_steps
     return CompileOptions(
         file=options.file,
         arch=options.arch,
@@ -103,6 +105,7 @@ def compile_options(options: CslcOptions) -> CompileOptions:
         width_west_buf=options.width_west_buf,
         width_east_buf=options.width_east_buf,
         section_addresses=options.section_addresses,
+        confine_imports=options.confine_imports,
         **limits,
     )
 

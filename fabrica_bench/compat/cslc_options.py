@@ -52,6 +52,8 @@ class CslcOptions:
     out_routes: bool
     max_inlined_iterations: int | None
     comptime_func_depth_limit: int | None
+    max_comptime_steps: int | None
+    confine_imports: bool
     warnings_as_errors: bool
     verbose: bool
     diagnostics: Literal["text", "json"]
@@ -101,6 +103,8 @@ def parse_options(argv: Sequence[str]) -> CslcOptions:
         out_routes=values.out_routes,
         max_inlined_iterations=_optional(values.max_inlined_iterations, "--max-inlined-iterations"),
         comptime_func_depth_limit=_optional(values.comptime_func_depth_limit, "--comptime-func-depth-limit"),
+        max_comptime_steps=_optional(values.max_comptime_steps, "--max-comptime-steps"),
+        confine_imports=values.confine_imports,
         warnings_as_errors=values.warnings_as_errors,
         verbose=values.verbose,
         diagnostics=values.diagnostics,
@@ -143,6 +147,12 @@ def build_parser() -> argparse.ArgumentParser:
     add("--out-routes", action="store_true", help="print the routes of every PE and color")
     add("--max-inlined-iterations", metavar="N", help="limit of unrolled loop iterations")
     add("--comptime-func-depth-limit", metavar="N", help="limit of nested compile-time calls")
+    add("--max-comptime-steps", metavar="N", help="limit of work done at compile time (not a flag of the vendor's)")
+    add(
+        "--confine-imports",
+        action="store_true",
+        help="refuse files outside the layout file's folder and the search paths (not a flag of the vendor's)",
+    )
     add("--max-parallelism", metavar="N", help="accepted for compatibility; has no effect")
     add(SECTION_FLAG, action="append", default=[], metavar=".S:A,...", help="byte addresses of sections; repeatable")
     add("-g0", dest="no_debug", action="store_true", help="accepted for compatibility; has no effect")

@@ -36,6 +36,7 @@ from fabrica_bench.errors import from_os_error
 from fabrica_bench.wse.commands import Command, CopyIn, CopyOut, Handle, Launch, Limits, StreamIn, StreamOut
 from fabrica_bench.wse.faults import SimulationError
 from fabrica_bench.wse.machine import Machine
+from fabrica_bench.wse.selection import open_machine
 
 CYCLES_VARIABLE: Final = "FABRICA_SIM_MAX_CYCLES"
 SECONDS_VARIABLE: Final = "FABRICA_SIM_MAX_SECONDS"
@@ -120,7 +121,10 @@ class SdkRuntime:
         self._require("load", _State.NEW)
         self._recording = recording_from_environment(self._program, self._directory)
         sink = self._recording.recorder if self._recording is not None else None
-        self._machine = Machine(self._program, limits=limits_from_environment(), trace=sink)
+        try:
+            self._machine = open_machine(self._program, limits=limits_from_environment(), trace=sink)
+        except SimulationError as error:
+            raise SimulatorStopped(f"fabrica-sim: {error.kind}: {error.text}") from None
         self._links.write_memory(self._program, self._machine)
         self._state = _State.LOADED
 

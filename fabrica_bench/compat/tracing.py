@@ -5,6 +5,7 @@
 `FABRICA_SIM_TRACE_CYCLES`   `FIRST-LAST`: only events of these cycles
 `FABRICA_SIM_TRACE_PES`      `X` or `X0-X1`, a comma, `Y` or `Y0-Y1`: only events of these PEs of the program rectangle
 `FABRICA_SIM_TRACE_EVENTS`   most events kept (default 500000)
+`FABRICA_SIM_PROFILE`        instead of all that: directory for profiles, see `profiling`
 
 Each run writes `<artefact>.perfetto.json` and `<artefact>.wse-viz.log`, further runs of one process
 `<artefact>-2...`. `<artefact>.trace.json` beside them lists the files, the number of events, and where a trace was cut.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import atexit
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -27,9 +29,11 @@ from fabrica_bench.wse.trace_recorder import DEFAULT_MAX_EVENTS, LAST_CYCLE, Tra
 
 if TYPE_CHECKING:
     from fabrica_bench.csl.ir import Program
+    from fabrica_bench.wse.trace import TraceSink
     from fabrica_bench.wse.trace_timeline import Timeline
 
 DIRECTORY_VARIABLE: Final = "FABRICA_SIM_TRACE"
+PROFILE_VARIABLE: Final = "FABRICA_SIM_PROFILE"
 FORMATS_VARIABLE: Final = "FABRICA_SIM_TRACE_FORMATS"
 CYCLES_VARIABLE: Final = "FABRICA_SIM_TRACE_CYCLES"
 PES_VARIABLE: Final = "FABRICA_SIM_TRACE_PES"
@@ -41,14 +45,13 @@ _RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?")
 _used_names: set[Path] = set()
 
 
-class Recording:
-    """The trace of one run. `recorder` is the machine's trace sink."""
+class Recording(ABC):
+    """What a run writes down when it ends, one way or another. `recorder` is the machine's trace sink."""
 
-    def __init__(self, recorder: TraceRecorder, directory: Path, name: str, formats: tuple[str, ...]) -> None:
+    def __init__(self, recorder: TraceSink, directory: Path, name: str) -> None:
         self.recorder = recorder
         self.directory = directory
         self.name = name
-        self.formats = formats
         self._written = False
         atexit.register(self.write)
 
@@ -62,40 +65,66 @@ class Recording:
             return
         self._written = True
         atexit.unregister(self.write)
-        from fabrica_bench.wse.trace_timeline import build_timeline
-
-        line = build_timeline(self.recorder)
-        files = {name: f"{self.name}.{FORMATS[name]}" for name in self.formats}
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            for name, file in files.items():
-                with (self.directory / file).open("w", encoding="utf-8") as stream:
-                    _writer(name)(line, stream)
-            write_json(self.directory / f"{self.name}{SUMMARY_SUFFIX}", self._summary(files))
+            self._write_files()
         except OSError as error:
             raise from_os_error(error) from error
+
+    @abstractmethod
+    def _write_files(self) -> None:
+        """Write into the existing directory."""
+
+
+class TraceRecording(Recording):
+    """The trace of one run."""
+
+    def __init__(self, recorder: TraceRecorder, directory: Path, name: str, formats: tuple[str, ...]) -> None:
+        super().__init__(recorder, directory, name)
+        self._trace = recorder
+        self.formats = formats
+
+    def _write_files(self) -> None:
+        from fabrica_bench.wse.trace_timeline import build_timeline
+
+        line = build_timeline(self._trace)
+        files = {name: f"{self.name}.{FORMATS[name]}" for name in self.formats}
+        for name, file in files.items():
+            with (self.directory / file).open("w", encoding="utf-8") as stream:
+                _writer(name)(line, stream)
+        write_json(self.directory / f"{self.name}{SUMMARY_SUFFIX}", self._summary(files))
 
     def _summary(self, files: dict[str, str]) -> dict[str, Any]:
         return {
             "files": files,
-            "events": self.recorder.count,
-            "last_cycle": self.recorder.last_cycle,
-            "truncated_at_cycle": self.recorder.truncated_at,
+            "events": self._trace.count,
+            "last_cycle": self._trace.last_cycle,
+            "truncated_at_cycle": self._trace.truncated_at,
         }
 
 
 def recording_from_environment(program: Program, artifact: Path) -> Recording | None:
-    """The recording that the environment asks for, or None.
+    """The trace or profile that the environment asks for, or None.
 
     Raises:
         HostError: A variable has a value that makes no sense.
     """
     directory = os.environ.get(DIRECTORY_VARIABLE, "").strip()
+    profiles = os.environ.get(PROFILE_VARIABLE, "").strip()
+    if profiles:
+        from fabrica_bench.compat.profiling import ProfileRecording
+
+        if directory:
+            raise HostError(
+                f"{DIRECTORY_VARIABLE} and {PROFILE_VARIABLE} are both set", remedy="ask for a trace or for a profile"
+            )
+        folder = Path(profiles).absolute()
+        return ProfileRecording(program, folder, _free_name(folder, artifact))
     if not directory:
         return None
     window = TraceWindow(_cycles(), _region(program), _max_events())
     folder = Path(directory).absolute()
-    return Recording(TraceRecorder(program, window), folder, _free_name(folder, artifact), _formats())
+    return TraceRecording(TraceRecorder(program, window), folder, _free_name(folder, artifact), _formats())
 
 
 def parse_range(text: str) -> tuple[int, int] | None:

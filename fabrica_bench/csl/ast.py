@@ -38,8 +38,11 @@ class SourceFile:
 
     def line_text(self, line: int) -> str:
         """Text of a 1-based line, without its newline."""
-        lines = self.text.split("\n")
-        return lines[line - 1].rstrip("\r") if 0 < line <= len(lines) else ""
+        starts = self._line_starts
+        if not 0 < line <= len(starts):
+            return ""
+        end = starts[line] - 1 if line < len(starts) else len(self.text)
+        return self.text[starts[line - 1] : end].rstrip("\r")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

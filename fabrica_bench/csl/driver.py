@@ -9,9 +9,11 @@ from typing import Literal, NamedTuple
 
 from fabrica_bench.csl import ir
 from fabrica_bench.csl.diagnostics import Diagnostic
+from fabrica_bench.csl.sema import limits
 
 DEFAULT_MAX_INLINED_ITERATIONS = 10_000
 DEFAULT_COMPTIME_DEPTH = 200
+DEFAULT_COMPTIME_STEPS = limits.COMPTIME_STEPS
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,8 @@ class CompileOptions:
     `file` is the layout file. `fabric_dims` defaults to the smallest fabric that holds the program. `params` and
     `colors` bind top-level `param`s and legacy `color` declarations of the layout file. `import_paths` are searched for
     `<name>` imports before the system libraries. `section_addresses`: byte address from which the variables of a
-    `linksection` are placed, in every PE.
+    `linksection` are placed, in every PE. `confine_imports`: files lie in the folder of the layout file, or below a
+    search path, links followed; for programs that are not trusted.
     """
 
     file: Path
@@ -38,6 +41,8 @@ class CompileOptions:
     comptime_func_depth_limit: int = DEFAULT_COMPTIME_DEPTH
     width_west_buf: int = 0
     width_east_buf: int = 0
+    max_comptime_steps: int = DEFAULT_COMPTIME_STEPS
+    confine_imports: bool = False
     section_addresses: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -46,6 +46,8 @@ class _Linker:
         self.state = unit.pe_state
         self.frame = root.frame()
         self.span = root.file.span
+        #: place of the instruction whose operands are being resolved
+        self.at = self.span
         self.addresses: dict[str, int] = {}
         self.images: dict[str, Any] = {}
         self.task_ids: dict[str, int] = {}
@@ -92,6 +94,7 @@ class _Linker:
         from fabrica_bench.csl.sema.program import drain
 
         done: dict[str, GlobalVar] = {}
+        total = 0
         progress = True
         while progress:
             progress = False
@@ -105,6 +108,10 @@ class _Linker:
                     fail(variable.span, f"undefined symbol '{variable.name}': no module exports this variable")
                 done[variable.name] = variable
                 span = variable.span or self.span
+                total += t.size_of(variable.type)
+                if total > MEMORY_BYTES:
+                    self.images[variable.name] = bytearray(), [], []  # the program does not fit, and is refused later
+                    continue
                 self.images[variable.name] = lower.memory_image(self.frame, variable, span)
                 progress = True
         return sorted(done.values(), key=lambda variable: -variable.alignment)
@@ -161,14 +168,20 @@ class _Linker:
         return max(MIN_STACK_BYTES, *(need(name) for name in functions)) if functions else MIN_STACK_BYTES
 
     def _overflow(self, variables: list[GlobalVar], code: int, data_end: int, stack: int) -> None:
-        largest = sorted(variables, key=lambda variable: -t.size_of(variable.type))[:LARGEST_SHOWN]
-        listing = ", ".join(f"'{variable.name}' {t.size_of(variable.type)} bytes" for variable in largest)
-        span = next((variable.span for variable in largest if variable.span is not None), self.span)
+        """Memory map: what takes how much, the largest first; the place is that of the largest."""
+        sized = [(t.size_of(variable.type), variable.name, variable.span) for variable in variables]
+        for instance in self.unit.functions.values():
+            if instance.lowered is not None and instance.lowered.frame_size:
+                name = f"frame of {instance.name}"
+                sized.append((instance.lowered.frame_size, name, instance.function.decl.name_span))
+        largest = sorted(sized, key=lambda entry: -entry[0])[:LARGEST_SHOWN]
+        listing = ", ".join(f"'{name}' {size} bytes" for size, name, _ in largest)
+        spans = [span for _, _, span in largest if span is not None]
         fail(
-            span,
+            spans[0] if spans else self.span,
             f"the program needs {data_end + stack} bytes of PE memory, but a PE has {MEMORY_BYTES}: "
             f"code {code} (estimate), data {data_end - code}, stack {stack}",
-            f"largest variables: {listing}",
+            f"the largest parts: {listing}",
         )
 
     # ----------------------------------------------------------------------------------------- resolution
@@ -197,9 +210,13 @@ class _Linker:
     def _wake(self, wake: ir.Wake) -> ir.Wake:
         """A task named in `.activate` or `.unblock` means the id it is bound to."""
         if isinstance(wake.id, ir.FnAddr):
-            if wake.id.name not in self.task_ids:
-                fail(self.span, f"task '{wake.id.name}' is activated or unblocked, but not bound to an id")
-            kind = self.task_kinds[wake.id.name]
+            name = wake.id.name
+            if name not in self.task_ids:
+                hint = "bind it in a comptime block, e.g. with @bind_local_task"
+                fail(self.at, f"task '{name}' is activated or unblocked, but not bound to an id", hint)
+            kind = self.task_kinds[name]
+            if wake.action == "activate" and kind != "local":
+                fail(self.at, f"{kind} task '{name}' can't be activated", "only local tasks can")
             space: Any = wake.space
             if wake.action == "unblock" and kind == "data":
                 space = "color" if self.unit.session.arch == "wse2" else "input_queue"
@@ -207,6 +224,7 @@ class _Linker:
         return wake._replace(id=self._resolve(wake.id))
 
     def _resolve_instr(self, instr: ir.Instr) -> ir.Instr:
+        self.at = self.unit.location_spans[instr.loc] or self.span
         for name in _operand_fields(type(instr)):
             setattr(instr, name, self._resolve(getattr(instr, name)))
         return instr
@@ -262,6 +280,7 @@ class _Linker:
             for fifo, buffer, push, pop in state.fifos
         ]
         for load in state.dsr_loads:
+            self.at = self.unit.location_spans[load.loc] or self.span
             load.dsd = self._resolve(load.dsd)
             load.config = self._resolve(load.config)
         image.dsr_loads = state.dsr_loads

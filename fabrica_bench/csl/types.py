@@ -294,6 +294,11 @@ class StructType(Type):
         return f"{prefix}{self.kind} {{ {inner} }}" if self.fields else f"{prefix}{self.kind} {{}}"
 
     @cached_property
+    def leaves(self) -> int:
+        """Values that are no aggregates, in all fields together."""
+        return sum(leaf_count(entry.type) for entry in self.fields)
+
+    @cached_property
     def index(self) -> dict[str, int]:
         """Position of each named field."""
         return {entry.name: position for position, entry in enumerate(self.fields) if entry.name is not None}
@@ -390,6 +395,13 @@ def size_of(type_: Type) -> int:
         case RangeType():
             return 3 * size_of(type_.element)
     return 0
+
+
+def leaf_count(type_: Type) -> int:
+    """Values that are no aggregates in a value of the type: what it takes to hold it at comptime."""
+    if isinstance(type_, ArrayType):
+        return type_.count * leaf_count(type_.element)
+    return type_.leaves if isinstance(type_, StructType) else 1
 
 
 def align_of(type_: Type) -> int:

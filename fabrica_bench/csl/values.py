@@ -25,7 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
@@ -146,7 +147,15 @@ class MemVar:
     is_const: bool = False
 
 
-Binding = Const | Rt | Agg | Cell | RegVar | MemVar | GlobalVar
+class Unknown(Enum):
+    """Stands for a local whose declaration has an error, so that its uses say nothing more."""
+
+    UNKNOWN = "unknown"
+
+
+UNKNOWN: Final = Unknown.UNKNOWN
+
+Binding = Const | Rt | Agg | Cell | RegVar | MemVar | GlobalVar | Unknown
 
 
 def copy_data(data: Any) -> Any:

@@ -36,6 +36,12 @@ def bundle_texts(task: Task) -> dict[str, str]:
             texts[name] = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
             raise FabricaError(f"byte {error.start} is not UTF-8", place=str(path), remedy="save as UTF-8") from error
+        except FileNotFoundError as error:
+            raise FabricaError(
+                "a file of the task is missing",
+                place=str(path),
+                remedy="write it; docs/adding-a-task.md says what belongs in it",
+            ) from error
         except OSError as error:
             raise from_os_error(error) from error
     return texts

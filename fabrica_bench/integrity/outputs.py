@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.integrity.findings import Finding, Predicate
 from fabrica_bench.tasks import Arrays, OutputCheck, Task
 
@@ -40,6 +41,9 @@ def read_outputs(path: Path, task: Task) -> RunOutputs | str:
     """Read an outputs file; a sentence when it isn't one.
 
     Never unpickles, never unpacks more than `MAX_OUTPUT_BYTES`, and takes nothing but the declared names.
+
+    Raises:
+        FabricaError: An array is missing: the task's runner is broken.
     """
     names = [output.name for output in task.spec.outputs]
     try:
@@ -50,7 +54,13 @@ def read_outputs(path: Path, task: Task) -> RunOutputs | str:
         with np.load(path, allow_pickle=False) as archive:
             missing = [name for name in [*names, CYCLES, STAMPS] if name not in archive.files]
             if missing:
-                return f"outputs lack {', '.join(missing)}"
+                # The runner is frozen: what it doesn't write is no candidate's fault.
+                raise FabricaError(
+                    f"the runner wrote no {', '.join(missing)}",
+                    place=str(task.bundle_dir / task.spec.bundle.runner),
+                    remedy="give --outputs every output under its name in spec.yaml, and cycles and stamps",
+                    code=ExitCode.HARNESS,
+                )
             arrays = {name: archive[name] for name in names}
             cycles, stamps = archive[CYCLES], archive[STAMPS]
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:

@@ -18,6 +18,7 @@ COLUMNS: Final = (
     "attempt",
     "verdict",
     "outcome",
+    "reason",
     "cycles",
     "reference_cycles",
     "speedup",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -35,12 +36,28 @@ def write_report(run_dir: Path, format_name: str = "html", out: Path | None = No
     name, render = FORMATS[format_name]
     target = run_dir / name if out is None else out
     text = render(load_report(run_dir))
+    write_whole(target, text)
+    return target
+
+
+def write_whole(target: Path, text: str) -> None:
+    """Write a text file whole or not at all; a device or a pipe, such as /dev/stdout, is written to as it stands.
+
+    Raises:
+        FabricaError: It can't be written.
+    """
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
+        if target.exists() and not target.is_file() and not target.is_dir():
+            with target.open("w", encoding="utf-8", newline="\n") as stream:
+                stream.write(text)
+            return
+        # A link stays a link: what it points to is replaced.
+        temporary = (real := target.resolve()).with_name(temporary.name)
         temporary.write_text(text, encoding="utf-8", newline="\n")
-        temporary.replace(target)
+        temporary.replace(real)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         error.filename = str(target)
         raise from_os_error(error) from error
-    return target

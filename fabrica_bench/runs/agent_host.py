@@ -44,7 +44,8 @@ class Channel:
         self._writer = writer
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Write one message."""
+        """Write one message, after whatever was printed before it."""
+        sys.stdout.flush()
         # default=str: an agent may log anything; what JSON doesn't know is shown as text.
         self._writer.write(json.dumps(message, default=str) + "\n")
         self._writer.flush()

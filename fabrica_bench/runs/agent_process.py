@@ -50,6 +50,9 @@ PASSED_ON: Final = (
 )
 """Variables that an agent's model provider needs; beside them those that begin with `FABRICA_AGENT_` are passed on."""
 
+PRINTED: Final = "printed"
+"""Event with the last part of what the agent's process printed."""
+
 ToolCall = Callable[[str, dict[str, str]], CompileOutcome | VisibleRun]
 LogCall = Callable[[str, dict[str, Any]], None]
 
@@ -121,6 +124,9 @@ def run_agent(name: str, view: TaskView, budget: Budget, *, call: ToolCall, log:
             return _converse(link, name, view, budget, deadline, call, log)
         except LinkFailure as failure:
             raise AgentFailure(str(failure)) from failure
+        finally:
+            if text := link.printed().strip():
+                log(PRINTED, {"text": text})
 
 
 def _converse(

@@ -12,6 +12,8 @@ class EventKind(StrEnum):
 
     RUN_STARTED = "run_started"
     """data: run_dir, agent, total, finished (taken over from an earlier session), jobs, toolchain."""
+    VERIFY_STARTED = "verify_started"
+    """data: as for `RUN_STARTED`; finished counts the attempts that have nothing to execute."""
     JOB_STARTED = "job_started"
     """data: limit_s, the wall limit of the job."""
     JOB_PROGRESS = "job_progress"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import secrets
 import shutil
@@ -20,7 +21,7 @@ from fabrica_bench.runs.config import RunConfig
 from fabrica_bench.runs.events import EventKind, Progress, RunEvent, no_progress
 from fabrica_bench.runs.job import JobSpec
 from fabrica_bench.runs.keys import find_key, fresh_key
-from fabrica_bench.runs.manifest import Manifest, config_difference
+from fabrica_bench.runs.manifest import Manifest, config_difference, task_difference
 from fabrica_bench.runs.records import (
     AgentEvent,
     AnyRecord,
@@ -129,6 +130,8 @@ def _open(config: RunConfig, tasks: list[Task]) -> tuple[RunStore, HeldOutKey]:
         except BaseException:
             store.close()
             raise
+    if config.out.exists() and not config.out.is_dir():
+        raise FabricaError("not a folder", place=str(config.out), remedy="choose another one with --out")
     if config.out.is_dir() and any(config.out.iterdir()) and not (config.out / "lock").exists():
         raise FabricaError(
             "the folder is not empty and holds no run",
@@ -136,7 +139,15 @@ def _open(config: RunConfig, tasks: list[Task]) -> tuple[RunStore, HeldOutKey]:
             remedy="choose another one with --out",
             code=ExitCode.USAGE,
         )
-    _require_space(_existing_parent(config.out))
+    parent = _existing_parent(config.out)
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise FabricaError(
+            "the run folder can't be made: no permission to write here",
+            place=str(parent),
+            remedy="choose another place with --out DIR",
+            code=ExitCode.ENVIRONMENT,
+        )
+    _require_space(parent)
     agent = describe_agent(config.agent)
     toolchain = get_toolchain(config.toolchain)
     key = HeldOutKey.from_file(config.key_file) if config.key_file is not None else fresh_key()
@@ -160,7 +171,7 @@ def _require_same(store: RunStore, config: RunConfig, tasks: list[Task]) -> None
     """Refuse to mix results of different configurations, tasks or versions in one run."""
     old = store.manifest
     differences = config_difference(old.config, config.frozen())
-    differences += config_difference(dict(old.tasks), {task.name: task_digest(task) for task in tasks})
+    differences += task_difference(old.tasks, {task.name: task_digest(task) for task in tasks})
     differences += config_difference(dict(old.toolchain), get_toolchain(config.toolchain).describe())
     differences += config_difference(dict(old.versions), environment_versions())
     if differences:
@@ -226,7 +237,7 @@ class _Session:
         try:
             self._work(owed)
         except KeyboardInterrupt:
-            self._end("interrupted", "Ctrl-C")
+            self._end("interrupted", "by a signal")
             raise RunInterrupted(
                 f"interrupted: {len(self._done)} of {self._total} results are kept",
                 place=str(self._store.run_dir),
@@ -346,21 +357,21 @@ class _Session:
     def _on_failure(self, job: RunningJob, failure: JobFailure) -> None:
         spec = job.spec
         blame: Any = "machine" if failure.code == ExitCode.ENVIRONMENT else "harness"
-        self._store.append(JobFailed(task=spec.task, attempt=spec.attempt, blame=blame, reason=failure.reason))
+        self._store.append(JobFailed(task=spec.task, attempt=spec.attempt, blame=blame, reason=str(failure)))
         if failure.code == ExitCode.ENVIRONMENT:
             # Every other job would meet the same: stop with one message, and owe the rest.
             raise FabricaError(failure.reason, place=failure.place, remedy=failure.remedy, code=ExitCode.ENVIRONMENT)
         tries = self._tries[spec.task, spec.attempt]
         if tries < ATTEMPTS_PER_JOB and failure.code is None:
             assert self._workers is not None
-            self._tell(job, EventKind.JOB_PROGRESS, f"{failure.reason}; trying again", {"stage": "retry"})
+            self._tell(job, EventKind.JOB_PROGRESS, f"{failure}; trying again", {"stage": "retry"})
             self._workers.submit(spec)
             return
         record = VerdictRecord(
             task=spec.task,
             level=self._tasks[spec.task].spec.level,
             attempt=spec.attempt,
-            verdict=NotScored(blame=Blame.HARNESS, reason=failure.reason),
+            verdict=NotScored(blame=Blame.HARNESS, reason=str(failure)),
             key="",
             candidate=None,
             model=spec.model,

@@ -16,6 +16,8 @@ from fabrica_bench.toolchains.processes import ChildProcess
 MAX_MESSAGE_BYTES: Final = 16 << 20
 STDERR_LIMIT: Final = 16 << 10
 _CHUNK: Final = 1 << 16
+MAX_DRAINS: Final = 64
+"""Chunks of standard error that are read at the end; a child that goes on writing can't keep the parent."""
 
 
 class LinkFailure(Exception):
@@ -121,6 +123,15 @@ class Link:
         ending = f"signal {-code}" if code < 0 else f"exit status {code}"
         lines = [line for line in self._stderr.decode("utf-8", errors="replace").splitlines() if line.strip()]
         return f"its process ended with {ending}" + (f": {lines[-1].strip()}" if lines else "")
+
+    def printed(self) -> str:
+        """The last part of what the child has written to standard error."""
+        for _ in range(MAX_DRAINS):
+            before = len(self._stderr), bytes(self._stderr[-64:])
+            self._pump(0.0)
+            if before == (len(self._stderr), bytes(self._stderr[-64:])):
+                break
+        return self._stderr.decode("utf-8", errors="replace")
 
     def _pump(self, timeout: float) -> None:
         """Read what is there; one chunk per stream, so that a flood can't keep the parent here."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -70,3 +71,8 @@ def config_difference(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)
     ]
+
+
+def task_difference(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """One line per task that is in both and has another digest. Which tasks there are is the configuration's matter."""
+    return [f"task {name} has changed since" for name in sorted(old.keys() & new.keys()) if old[name] != new[name]]

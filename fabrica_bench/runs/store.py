@@ -282,7 +282,8 @@ def _write_durably(path: Path, data: bytes) -> None:
             os.close(descriptor)
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         error.filename = str(path)
         raise
 

@@ -38,6 +38,11 @@ class RunRow(_Frozen):
         return outcome_text(self.verdict)
 
     @property
+    def reason(self) -> str | None:
+        """Why the verdict isn't valid, on one line; None when it is."""
+        return None if isinstance(self.verdict, Valid) else " ".join(self.verdict.reason.split())
+
+    @property
     def cycles(self) -> int | None:
         return self.verdict.cycles if isinstance(self.verdict, Valid) else None
 
@@ -57,6 +62,7 @@ class RunRow(_Frozen):
             "attempt": self.attempt,
             "verdict": self.verdict.kind,
             "outcome": self.outcome,
+            "reason": self.reason,
             "cycles": self.cycles,
             "reference_cycles": self.reference_cycles,
             "speedup": self.speedup,

@@ -14,7 +14,7 @@ from fabrica_bench.runs.events import EventKind, Progress, RunEvent, no_progress
 from fabrica_bench.runs.execution import environment_versions
 from fabrica_bench.runs.job import JobSpec
 from fabrica_bench.runs.keys import find_key
-from fabrica_bench.runs.manifest import config_difference
+from fabrica_bench.runs.manifest import config_difference, task_difference
 from fabrica_bench.runs.records import CandidateRecord, VerdictRecord
 from fabrica_bench.runs.store import RunStore
 from fabrica_bench.runs.workers import JobFailure, RunningJob, Workers
@@ -124,7 +124,7 @@ def verify_run(
     def on_failure(job: RunningJob, failure: JobFailure) -> None:
         if failure.code == ExitCode.ENVIRONMENT:
             raise FabricaError(failure.reason, place=failure.place, remedy=failure.remedy, code=ExitCode.ENVIRONMENT)
-        finish(job, False, f"can't be scored now: {failure.reason}")
+        finish(job, False, f"can't be scored now: {failure}")
 
     with Workers(
         jobs,
@@ -140,11 +140,25 @@ def verify_run(
                 continue
             files = {name: store.get_text(digest) for name, digest in candidate.files.items()}
             workers.submit(_spec(manifest.config, manifest.model, job, files))
+        progress(_opening(store, len(verdicts), len(rows), jobs))
         workers.run()
     total = len(manifest.config["tasks"] if only is None else set(only)) * manifest.config["repeat"]
     return VerifyReport(
         run_dir, tuple(rows[job] for job in verdicts), tuple(_conditions(store)), partial=len(verdicts) < total
     )
+
+
+def _opening(store: RunStore, total: int, skipped: int, jobs: int) -> RunEvent:
+    config = store.manifest.config
+    data = {
+        "agent": config["agent"],
+        "total": total,
+        "finished": skipped,
+        "jobs": jobs,
+        "toolchain": config["toolchain"],
+        "run_dir": str(store.run_dir),
+    }
+    return RunEvent(EventKind.VERIFY_STARTED, f"verifying {total - skipped} of {total} attempts", data=data)
 
 
 def _compare(old: VerdictRecord, new: Any) -> tuple[bool, str]:
@@ -179,5 +193,5 @@ def _conditions(store: RunStore) -> list[str]:
     return [
         *config_difference(dict(manifest.versions), environment_versions()),
         *config_difference(dict(manifest.toolchain), get_toolchain(manifest.config["toolchain"]).describe()),
-        *config_difference(dict(manifest.tasks), today),
+        *task_difference(manifest.tasks, today),
     ]

@@ -18,6 +18,7 @@ from typing import Any, Final
 from fabrica_bench.errors import from_os_error
 from fabrica_bench.runs.job import JobSpec
 from fabrica_bench.runs.link import Link, LinkFailure
+from fabrica_bench.tasks import TASKS_VARIABLE, tasks_root
 from fabrica_bench.toolchains.processes import ChildProcess, Limits, python_environment
 
 SCORING_LIMIT_S: Final = 1800.0
@@ -42,6 +43,10 @@ class JobFailure:
     place: str | None = None
     remedy: str | None = None
 
+    def __str__(self) -> str:
+        """The reason with its place, on one line."""
+        return f"{self.place}: {self.reason}" if self.place else self.reason
+
 
 class RunningJob:
     """A started job."""
@@ -51,7 +56,12 @@ class RunningJob:
         self.folder = Path(tempfile.mkdtemp(prefix="job-", dir=folder))
         self.started = time.monotonic()
         self.limit_s = (spec.budget.wall_s if spec.files is None else 0.0) + SCORING_LIMIT_S
-        environment = {**os.environ, **python_environment(), "TMPDIR": str(self.folder)}
+        environment = {
+            **os.environ,
+            **python_environment(),
+            "TMPDIR": str(self.folder),
+            TASKS_VARIABLE: str(tasks_root()),
+        }
         child = ChildProcess(
             [sys.executable, "-P", "-m", "fabrica_bench.runs.job"],
             workdir=self.folder,

@@ -172,7 +172,7 @@ def evaluate(conditions: Conditions, files: Mapping[str, str], cases: Sequence[I
             samples += got
         if altered := stage.altered():
             ledger.breaks(Predicate.CONTRACT, f"files of the bundle changed during the run: {', '.join(altered)}")
-        if ledger.intact:
+        if ledger.examined >= {Predicate.RUN} and not ledger.broken[Predicate.CONTRACT]:
             ledger.holds(Predicate.CONTRACT, "interface, params and frozen files are as in the reference")
         return Evaluation(ledger.results(), tuple(samples) if ledger.intact else (), stage.scrub(log))
 

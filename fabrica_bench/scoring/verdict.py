@@ -106,9 +106,9 @@ def parse_verdict(data: bytes | str) -> Valid | Invalid | NotScored:
 
 
 def outcome_text(verdict: Valid | Invalid | NotScored) -> str:
-    """One line for tables: `valid`, `Correct: ...`, or `not scored (machine): ...`."""
+    """One line for tables: `valid`, `fails Correct: ...`, or `not scored (machine): ...`."""
     if isinstance(verdict, Valid):
         return "valid"
     if isinstance(verdict, Invalid):
-        return f"{verdict.predicate}: {verdict.reason}"
+        return f"fails {verdict.predicate}: {verdict.reason}"
     return f"not scored ({verdict.blame}): {verdict.reason}"

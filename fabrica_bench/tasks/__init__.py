@@ -6,11 +6,20 @@ package loads and checks them, lists them by the benchmark's frozen sets, and de
 
 from fabrica_bench.tasks.catalogue import CatalogueEntry, load_catalogue
 from fabrica_bench.tasks.oracle import Arrays, Oracle
-from fabrica_bench.tasks.selection import TaskFilter, list_tasks, load_task, parse_filters, tasks_root, unwritten_tasks
+from fabrica_bench.tasks.selection import (
+    TASKS_VARIABLE,
+    TaskFilter,
+    list_tasks,
+    load_task,
+    parse_filters,
+    tasks_root,
+    unwritten_tasks,
+)
 from fabrica_bench.tasks.spec import TaskSpec, load_spec, spec_json_schema
 from fabrica_bench.tasks.task import OutputCheck, Task, slug_of
 
 __all__ = [
+    "TASKS_VARIABLE",
     "Arrays",
     "CatalogueEntry",
     "Oracle",

@@ -26,7 +26,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import yaml
 
-from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError
 from fabrica_bench.tasks.seeds import visible_seed
 from fabrica_bench.tasks.selection import list_tasks
 from fabrica_bench.tasks.spec import ARCHS, Arch, load_spec
@@ -231,6 +231,9 @@ def _main(options: argparse.Namespace) -> int:
             )
         tools = Tools(tuple(shlex.split(options.cslc)), tuple(shlex.split(options.cs_python)), options.toolchain)
     tasks = list_tasks(options.filter, options.tasks)
+    sizes = {size for task in tasks for size in task.spec.size_names}
+    if options.size is not None and options.size not in sizes:
+        raise UnknownNameError("size", options.size, sizes)
     found: list[Measurement] = []
     for task, arch, size, variant in _jobs(tasks, options):
         item = measure(task, arch, size, variant, tools, every=not options.quick)

@@ -98,7 +98,9 @@ def _run(path: Path) -> dict[str, Any]:
     try:
         exec(code, module.__dict__)
     except Exception as error:
-        raise FabricaError(f"fails to load: {error}", place=place, remedy="mend the oracle") from error
+        raise FabricaError(
+            f"fails to load: {type(error).__name__}: {error}", place=place, remedy="mend the oracle"
+        ) from error
     return module.__dict__
 
 

@@ -20,6 +20,8 @@ from fabrica_bench.version import SUITE_VERSION
 KEY_BYTES: Final = 32
 SEED_BYTES: Final = 16
 
+MAKE_ONE: Final = "make one with `python -c 'import secrets; print(secrets.token_hex(32))' > my.key`"
+
 
 class HeldOutKey:
     """The secret that held-out seeds are derived from. Printing it shows only its fingerprint.
@@ -34,7 +36,7 @@ class HeldOutKey:
         if len(secret) != KEY_BYTES:
             raise FabricaError(
                 f"a held-out key has {KEY_BYTES} bytes, not {len(secret)}",
-                remedy="make one with `HeldOutKey.fresh().write(path)`",
+                remedy=MAKE_ONE,
             )
         self._secret = secret
 
@@ -63,7 +65,7 @@ class HeldOutKey:
             raise FabricaError(
                 f"not a held-out key: {2 * KEY_BYTES} hexadecimal digits are expected",
                 place=place,
-                remedy="make one with `HeldOutKey.fresh().write(path)`",
+                remedy=MAKE_ONE,
             )
         return cls(secret)
 

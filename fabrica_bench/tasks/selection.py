@@ -35,7 +35,8 @@ def tasks_root(override: Path | str | None = None) -> Path:
     package = Path(__file__).resolve().parents[1]
     chosen = override or os.environ.get(TASKS_VARIABLE)
     if chosen:
-        root = Path(chosen)
+        # Absolute: the processes of a run work elsewhere.
+        root = Path(chosen).absolute()
         if not root.is_dir():
             origin = "--tasks" if override else TASKS_VARIABLE
             raise FabricaError("there is no such tasks folder", place=str(root), remedy=f"check {origin}")

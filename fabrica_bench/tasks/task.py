@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -150,7 +151,7 @@ class Task:
         """
         if distribution not in self.spec.distributions:
             raise UnknownNameError(f"distribution of {self.name}", distribution, self.distributions)
-        arrays = self.oracle.inputs(np.random.default_rng(seed), dict(size), distribution)
+        arrays = self._call("inputs()", self.oracle.inputs, np.random.default_rng(seed), dict(size), distribution)
         self._require_names("inputs()", arrays, self.spec.inputs)
         for tensor in self.spec.inputs:
             self._require(
@@ -161,7 +162,7 @@ class Task:
     def expected(self, inputs: Arrays, size: dict[str, int]) -> Arrays:
         """The float64 results. Raises `FabricaError` when the oracle breaks the spec or changes its inputs."""
         before = {name: array.copy() for name, array in inputs.items()}
-        arrays = self.oracle.expected(inputs, dict(size))
+        arrays = self._call("expected()", self.oracle.expected, inputs, dict(size))
         self._require_names("expected()", arrays, self.spec.outputs)
         for output in self.spec.outputs:
             self._require(arrays[output.name], "float64", self.shape(output, size), f"expected '{output.name}'")
@@ -175,7 +176,7 @@ class Task:
         if any(output.tolerance.of == "magnitude" for output in self.spec.outputs):
             if self.oracle.magnitude is None:
                 raise self._broken("has no function magnitude(), which a tolerance needs")
-            magnitudes = self.oracle.magnitude(inputs, dict(size))
+            magnitudes = self._call("magnitude()", self.oracle.magnitude, inputs, dict(size))
         return {
             output.name: self._allowed(output, expected[output.name], magnitudes, size) for output in self.spec.outputs
         }
@@ -227,6 +228,13 @@ class Task:
             self._require(scale, "float64", expected.shape, f"magnitude '{output.name}'")
         allowed: np.ndarray[Any, Any] = atol + rtol * scale
         return allowed
+
+    def _call(self, what: str, function: Callable[..., Arrays], *arguments: Any) -> Arrays:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            # The boundary of a task's own code: whatever it raises is the task's fault, and is named as such.
+            raise self._broken(f"{what} fails: {type(error).__name__}: {error}") from error
 
     def _require(self, array: Any, dtype: str, shape: tuple[int, ...], what: str) -> None:
         if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype) or array.shape != shape:

@@ -28,6 +28,9 @@ from fabrica_bench.version import __version__
 
 EMBEDDED_LIMITS: Final = Limits(cpu_s=300, address_space=8 << 30, file_size=512 << 20, processes=64, open_files=256)
 
+UNTRUSTED_FLAGS: Final = ("--confine-imports", "--max-comptime-steps=2000000")
+"""Candidates are not trusted. No reference needs more than 5000 steps."""
+
 CYCLES_VARIABLE: Final = "FABRICA_SIM_MAX_CYCLES"
 START_ALLOWANCE_S: Final = 60.0
 """Wall-clock time that a batch may take to start, beyond the deadlines of its runs."""
@@ -47,7 +50,8 @@ class EmbeddedToolchain(CommandToolchain):
         Raises:
             FabricaError: The compiler itself failed, or the machine did: not the program's fault.
         """
-        result = self._confined([*self.cslc, *options.flags()], bundle, options.deadline_s, write=[bundle])
+        command = [*self.cslc, *options.flags(), *UNTRUSTED_FLAGS]
+        result = self._confined(command, bundle, options.deadline_s, write=[bundle])
         if result.returncode == ExitCode.ENVIRONMENT or "\nMemoryError" in result.stderr:
             raise FabricaError(f"cslc: {_last_line(result.stderr)}", code=ExitCode.ENVIRONMENT)
         if "Traceback (most recent call last)" in result.stderr:

@@ -131,7 +131,9 @@ def python_environment() -> dict[str, str]:
 
     root = str(Path(fabrica_bench.__file__).resolve().parent.parent)
     inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    variables = {"PYTHONPATH": os.pathsep.join(dict.fromkeys(entry for entry in [root, *inherited] if entry))}
+    # Absolute: the child works in another folder.
+    entries = [root, *(str(Path(entry).absolute()) for entry in inherited if entry)]
+    variables = {"PYTHONPATH": os.pathsep.join(dict.fromkeys(entries))}
     if site.ENABLE_USER_SITE:
         # The child's HOME is another, and packages may be installed for the user only.
         variables["PYTHONUSERBASE"] = site.getuserbase()

@@ -69,11 +69,19 @@ def _toolchain(
     return CommandToolchain("sdk", (str(cslc),), (str(cs_python),), environment, description, SDK_LIMITS)
 
 
+def is_executable(path: Path) -> bool:
+    """A file that this user may run; a folder of PATH that can't be looked into holds none."""
+    try:
+        return path.is_file() and os.access(path, os.X_OK)
+    except OSError:
+        return False
+
+
 def _executables(name: str, path: str) -> Iterator[Path]:
     seen: set[Path] = set()
     for folder in path.split(os.pathsep):
         candidate = Path(folder or ".").absolute() / name
-        if candidate not in seen and candidate.is_file() and os.access(candidate, os.X_OK):
+        if candidate not in seen and is_executable(candidate):
             seen.add(candidate)
             yield candidate
 
@@ -81,7 +89,7 @@ def _executables(name: str, path: str) -> Iterator[Path]:
 def _partner(cslc: Path, path: str, environment: Mapping[str, str], own: bool) -> Path | None:
     """The `cs_python` that belongs to a `cslc`: beside it, or else the first on PATH that is as much ours as it is."""
     beside = cslc.parent / "cs_python"
-    if beside.is_file() and os.access(beside, os.X_OK):
+    if is_executable(beside):
         return beside
     for candidate in _executables("cs_python", path):
         if tool_version([str(candidate)], environment).startswith(OWN_PREFIX) == own:

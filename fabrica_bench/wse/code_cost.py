@@ -3,8 +3,8 @@
 The real compiler's instruction selection is not public. The entries are calibrated so that simple loops come out as
 published (see the cost table's sources); the notes here say how an IR instruction maps to an entry. Three things that
 any optimising compiler does are assumed, because published loops show them: an address or element that was just
-computed or loaded is not computed or loaded again (`block_costs`), unsigned division by a power of two is a shift or a
-mask, and small functions are expanded where they are called (`inlined_functions`).
+computed or loaded is not computed or loaded again (`block_costs`), division by a power of two is a shift or a mask, and
+small functions are expanded where they are called (`inlined_functions`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def instruction_cost(instr: ir.Instr, costs: CostTable) -> int:
             return costs["scalar.move"]
         case ir.Bin(op=op, type=type_, a=a, b=b):
             if op in ("div", "rem") and _is_power_of_two(b, type_):
-                return _integer_cost(type_, costs)
+                # A signed dividend is first made to round towards zero.
+                return _integer_cost(type_, costs) + (costs["scalar.signed_shift"] if type_.signed else 0)
             if op == "mul" and type_.kind == "int" and isinstance(b, ir.Imm) and b.value in _ELEMENT_SIZES:
                 return _integer_cost(type_, costs)
             cost = _binary_cost(op, type_, costs)
@@ -178,8 +179,8 @@ def _binary_cost(op: str, type_: ir.ScalarType, costs: CostTable) -> int:
 
 
 def _is_power_of_two(operand: ir.Operand, type_: ir.ScalarType) -> bool:
-    """True for an unsigned constant of which a quotient is a shift and a remainder a mask."""
-    if type_.kind != "int" or type_.signed or not isinstance(operand, ir.Imm) or not isinstance(operand.value, int):
+    """True for a constant of which a quotient is a shift and a remainder a mask."""
+    if type_.kind != "int" or not isinstance(operand, ir.Imm) or not isinstance(operand.value, int):
         return False
     return operand.value > 0 and operand.value & (operand.value - 1) == 0
 

@@ -18,10 +18,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 Confidence = Literal["A", "B", "C", "D", "estimate"]
 Value = int | float | tuple[int, ...]
+
+_BY_OPERATION: Final = ("dsd_width", "silicon")  # sections that name operations in groups
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,11 @@ class CostTable:
             raise TypeError(f"{name} of {self.arch} is not a list: {value!r}")
         return value
 
+    def factor(self, op: str) -> float:
+        """Hardware over simulated cycles of a long memory operation: an estimate, 1 if nothing is known."""
+        name = f"silicon.{op}"
+        return self.number(name) if name in self._entries else 1.0
+
     def get(self, name: str, fallback: str) -> int:
         """`name` if the table has it, else `fallback`."""
         return self[name if name in self._entries else fallback]
@@ -83,10 +90,10 @@ def load_costs(arch: str) -> CostTable:
     text = resources.files("fabrica_bench.wse").joinpath(f"costs_{arch}.toml").read_text(encoding="utf-8")
     entries: dict[str, CostEntry] = {}
     for section, content in tomllib.loads(text).items():
-        if section == "dsd_width":
+        if section in _BY_OPERATION:
             for group in content:
                 for op in group["ops"]:
-                    entries[f"dsd_width.{op}"] = _entry(arch, f"dsd_width.{op}", group)
+                    entries[f"{section}.{op}"] = _entry(arch, f"{section}.{op}", group)
         else:
             for key, fields in content.items():
                 entries[f"{section}.{key}"] = _entry(arch, f"{section}.{key}", fields)

@@ -104,7 +104,9 @@ def _need(pe: ProcessingElement, op: FabricOp) -> str:
     if isinstance(gate, FabricOut):
         what = f"{left}wavelets" if left else "its wavelets"
         return f"cannot send {what} of color {gate.color}: output queue {gate.channel.queue_id} is full"
-    what = getattr(gate, "what", "") or "nothing that this report knows"
+    if gate is None:
+        return f"is under way, {left}elements left" if left else "is under way, without end"
+    what = str(getattr(gate, "what", gate))
     return f"needs {what} to change" + (f", {left}elements left" if left else "")
 
 

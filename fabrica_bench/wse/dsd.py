@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from fabrica_bench.wse.registers import Dsr
 
 _BULK_THRESHOLD = 6  # below this many elements NumPy's overhead is larger than the loop's
+#: Elements of one operation that are handled; four extents of 16 bits could ask for 2**64.
+MAX_ELEMENTS = 1 << 20
 
 
 class Operand:
@@ -119,6 +121,8 @@ class DsdSite:
         on_control = next(feed) if config.on_control is not None else 0
         index = int(next(feed)) if config.index is not None else 0
         count = self.iterations(dest, sources)
+        if count > MAX_ELEMENTS:
+            raise pe.fault(f"@{self.name} has {count} elements: more than {MAX_ELEMENTS} are not simulated", {})
         operands = sources if dest is None else [dest, *sources]
         for operand in operands:
             if operand.kind == "memory" and operand.dsd is not None and operand.dsd.wavelet_index_offset:
@@ -137,6 +141,9 @@ class DsdSite:
         if pe.fabric.trace is not None:
             pe.fabric.trace.dsd_start(start, pe.x, pe.y, self.name, count, -1, self.instr.loc)
             pe.fabric.trace.dsd_end(pe.t, pe.x, pe.y, self.name, -1)
+            lost = self.costs.conflict_cycles(dest, sources, count)
+            if lost:
+                pe.fabric.trace.stall(pe.t, pe.x, pe.y, "bank", "memory bank", -1, self.instr.loc, lost)
         return pe.t > pe.limit
 
     def _resolve(

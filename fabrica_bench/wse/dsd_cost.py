@@ -56,6 +56,12 @@ class DsdCosts:
             cycles *= self.conflict
         return setup + cycles
 
+    def conflict_cycles(self, dest: Operand, sources: list[Operand], count: int) -> int:
+        """Cycles of `memory` that a bank conflict adds."""
+        if dest.kind == "pointer" or not self.conflicts(sources):
+            return 0
+        return -(-count // self.elements_per_cycle(dest, sources)) * (self.conflict - 1)
+
     def elements_per_cycle(self, dest: Operand, sources: list[Operand]) -> int:
         """Upper bound by operation, memory ports and strides."""
         width = min(self.width, max(self.write_bytes // dest.size, 1))

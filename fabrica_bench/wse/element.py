@@ -63,6 +63,8 @@ class Element(ABC):
         memory.u16[CONFIG_START] = self.registers
         memory.i16[CONFIG_START] = ConfigSpace(self, self.config_words, signed=True)
         self._teardown_pending = 0
+        # Cycles by source location, counted by executors that were asked to; see `profile`.
+        self.line_cycles: list[int] = [0] * len(image.locations)
         self._print = bytearray()
         self.stream_ready = True
         self._load_image()

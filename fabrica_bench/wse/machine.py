@@ -12,6 +12,7 @@ counts as buffered once nothing else can advance.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +39,8 @@ from fabrica_bench.wse.fabric import Fabric
 from fabrica_bench.wse.faults import BudgetExceeded, Deadlock, DeadlockReport, Fault, SourceLocation, StuckWavelets
 from fabrica_bench.wse.memory import AccessError, Arena, PeMemory
 from fabrica_bench.wse.pe import ProcessingElement
-from fabrica_bench.wse.reference import ReferenceExecutor
+from fabrica_bench.wse.profile import ProfileRecorder
+from fabrica_bench.wse.reference import CALL_DEPTH, ReferenceExecutor
 from fabrica_bench.wse.router import OFFSETS, Router
 from fabrica_bench.wse.streams import StreamFeeder, StreamSink
 
@@ -73,15 +75,24 @@ class Machine:
         self.fabric = Fabric(self.costs, self.limits, trace)
         self.launch_windows: list[LaunchWindow] = []
         self._log: list[tuple[int, str]] = []
+        self._lost_lines = 0
         self._pending: deque[Handle] = deque()
         self._running: list[Handle] = []
         self._feeders: dict[tuple[int, int, int], StreamFeeder] = {}
         self._not_ready = 0
         self._poked = False
-        self._build(executor or ReferenceExecutor())
+        by_line = isinstance(trace, ProfileRecorder)
+        self._build(executor or ReferenceExecutor(by_line))
+        if isinstance(trace, ProfileRecorder):
+            trace.attach(self)
 
     def _build(self, executor: Executor) -> None:
         program = self.program
+        if program.width * program.height > self.limits.max_pes:
+            raise BudgetExceeded(
+                f"the rectangle of {program.width} by {program.height} PEs is too large to simulate: at most"
+                f" {self.limits.max_pes} PEs"
+            )
         arena = Arena(program.width * program.height)
         codes = [executor.prepare(image, self.costs, program.fp16) for image in program.images]
         self.elements: list[ProcessingElement] = []
@@ -112,7 +123,8 @@ class Machine:
     @property
     def sim_log(self) -> list[str]:
         """Printed lines, in order of cycles."""
-        return [f"@{cycle} {text}" for cycle, text in sorted(self._log, key=lambda entry: entry[0])]
+        lines = [f"@{cycle} {text}" for cycle, text in sorted(self._log, key=lambda entry: entry[0])]
+        return [*lines, f"... and {self._lost_lines} more lines, which were not kept"] if self._lost_lines else lines
 
     def pe(self, x: int, y: int) -> ProcessingElement:
         """The PE in column `x` and row `y` of the program rectangle."""
@@ -174,10 +186,14 @@ class Machine:
     def _watched(self) -> Iterator[None]:
         """Count wall time; say what the PEs were doing when a budget ran out."""
         self.fabric.start_clock()
+        recursion = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(recursion, CALL_DEPTH))
         try:
             yield
         except BudgetExceeded as error:
             raise BudgetExceeded("\n".join([str(error), *busy(self.elements)])) from None
+        finally:
+            sys.setrecursionlimit(recursion)
 
     def _unstick(self) -> None:
         """Nobody can advance: count undelivered input as buffered, or give up."""
@@ -420,6 +436,8 @@ class Machine:
         if len(self._log) < self.limits.log_lines:
             text = bytes(line).split(b"\0", 1)[0].decode("latin-1")
             self._log.append((cycle, text))
+        else:
+            self._lost_lines += 1
 
 
 def _describe(command: Command | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from types import GeneratorType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -37,18 +36,22 @@ class ReferenceExecutor:
 
     name = "reference"
 
+    def __init__(self, by_line: bool = False) -> None:
+        """`by_line`: every PE counts the main thread's cycles by location, in a list `line_cycles`."""
+        self._by_line = by_line
+
     def prepare(self, image: ir.Image, costs: CostTable, half: str) -> ReferenceCode:
         """Translate all functions of an image."""
-        return ReferenceCode(image, costs, half)
+        return ReferenceCode(image, costs, half, self._by_line)
 
 
 class ReferenceCode:
     """See `executor.ImageCode`."""
 
-    def __init__(self, image: ir.Image, costs: CostTable, half: str) -> None:
+    def __init__(self, image: ir.Image, costs: CostTable, half: str, by_line: bool = False) -> None:
         self.image = image
         self._file = f"<csl image {image.name!r} {id(self):x}>"
-        unit = Unit(image, costs, half)
+        unit = Unit(image, costs, half, by_line)
         self._functions: list[Callable[..., Any]] = []
         lines: list[str] = []
         self._locations: list[int] = [0]
@@ -111,8 +114,6 @@ class ReferenceCode:
 
     def call(self, pe: ProcessingElement, function: str, args: tuple[int | float, ...]) -> Iterator[None]:
         """Begin a call; the returned generator runs it."""
-        if sys.getrecursionlimit() < CALL_DEPTH:
-            sys.setrecursionlimit(CALL_DEPTH)
         return self._run(pe, self.function(function), args)
 
     def _run(

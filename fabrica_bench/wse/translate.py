@@ -48,6 +48,7 @@ class FunctionTranslator:
         self._loc = fn.loc
         self._level = 0
         self._cost = 0
+        self._charges: Counter[int] = Counter()  # of `_cost`, by location
         self._pending: dict[int, _Pending] = {}
         self._single_use = self._find_single_uses()
         self._free_jumps: set[int] = set()
@@ -75,6 +76,8 @@ class FunctionTranslator:
             self._emit("pe.sp=sp")
         if not self.simple:
             self._emit("t=pe.t;L=pe.limit")
+        if self.unit.by_line:
+            self._emit("Q=pe.line_cycles")
         self._body()
         if not self.simple:
             self._level = 1
@@ -131,7 +134,7 @@ class FunctionTranslator:
         block = self.fn.blocks[number]
         for instr, cost in zip(block[:-1], block_costs(block, self.costs), strict=True):
             self._loc = instr.loc or self._loc
-            self._cost += cost
+            self._charge(cost)
             try:
                 self._instruction(instr)
             except (Unsupported, UnsupportedIr) as problem:
@@ -142,10 +145,25 @@ class FunctionTranslator:
         self._loc = last.loc or self._loc
         self._terminator(number, last)
 
+    def _charge(self, cycles: int) -> None:
+        self._cost += cycles
+        self._charges[self._loc] += cycles
+
+    def _restore(self, cost: int, charges: Counter[int]) -> None:
+        self._cost = cost
+        self._charges = charges.copy()
+
     def _flush_cost(self) -> None:
         if self._cost:
             self._emit(f"{'pe.t' if self.simple else 't'}+={self._cost}")
-            self._cost = 0
+        self._flush_charges()
+
+    def _flush_charges(self) -> None:
+        if self.unit.by_line:
+            for loc, cycles in self._charges.items():
+                if cycles:
+                    self._emit(f"Q[{loc}]+={cycles}")
+        self._restore(0, Counter())
 
     def _goto(self, source: int, target: int) -> None:
         """Continue at `target`; the caller is at the end of everything that follows `source`."""
@@ -170,7 +188,7 @@ class FunctionTranslator:
         match instr:
             case ir.Jump(target=target):
                 if number not in self._free_jumps:
-                    self._cost += edge_cost(self._rank[number], self._rank[target], self.costs)
+                    self._charge(edge_cost(self._rank[number], self._rank[target], self.costs))
                 self._goto(number, target)
             case ir.Branch():
                 self._branch(number, instr)
@@ -188,7 +206,7 @@ class FunctionTranslator:
     def _branch(self, number: int, instr: ir.Branch) -> None:
         arms = predicated_arms(self.fn.blocks, instr, self.regions.predecessors, self._rank)
         if arms:
-            self._cost += self.costs["branch.predicated"]
+            self._charge(self.costs["branch.predicated"])
             then_cost = otherwise_cost = 0
             self._free_jumps.update(arms)
         else:
@@ -197,36 +215,43 @@ class FunctionTranslator:
             then_cost, otherwise_cost = branch_costs(*ranks, self.costs)
         condition = self._read(instr.cond, as_condition=True)
         self._settle_all()
-        cost = self._cost
+        cost, charges, loc = self._cost, self._charges, self._loc
         for keyword, target, extra in (
             (f"if {condition}:", instr.then, then_cost),
             ("else:", instr.otherwise, otherwise_cost),
         ):
             self._emit(keyword)
             self._level += 1
-            self._cost = cost + extra
+            self._loc = loc
+            self._restore(cost, charges)
+            self._charge(extra)
             self._goto(number, target)
             self._level -= 1
-        self._cost = 0
+        self._restore(0, Counter())
 
     def _switch(self, number: int, instr: ir.SwitchInt) -> None:
         value = self._read(instr.value)
         self._settle_all()
-        base = self._cost + self.costs["branch.switch_base"]
+        self._charge(self.costs["branch.switch_base"])
+        base, charges, loc = self._cost, self._charges, self._loc
         self._emit(f"s={value}")
         step = self.costs["branch.switch_case"]
         for position, (case, target) in enumerate(instr.cases):
             self._emit(f"{'el' if position else ''}if s=={int(case)}:")
             self._level += 1
-            self._cost = base + step * (position + 1)
+            self._loc = loc
+            self._restore(base, charges)
+            self._charge(step * (position + 1))
             self._goto(number, target)
             self._level -= 1
         self._emit("else:" if instr.cases else "if 1:")
         self._level += 1
-        self._cost = base + step * len(instr.cases)
+        self._loc = loc
+        self._restore(base, charges)
+        self._charge(step * len(instr.cases))
         self._goto(number, instr.default)
         self._level -= 1
-        self._cost = 0
+        self._restore(0, Counter())
 
     def _return(self, value: ir.Operand | None) -> None:
         text = self._read(value) if value is not None else "None"
@@ -235,14 +260,14 @@ class FunctionTranslator:
             self._emit(f"v={text}")
             text = "v"
         self._pending.clear()
-        cost = return_cost(self.fn, self.fn.name in self.unit.inlined, self.costs)
+        self._charge(return_cost(self.fn, self.fn.name in self.unit.inlined, self.costs))
         if self._frame:
             self._emit(f"pe.sp=sp+{self._frame}")
         if self.simple:
-            self._emit(f"pe.t+={self._cost + cost}")
+            self._emit(f"pe.t+={self._cost}")
         else:
-            self._emit(f"pe.t=t+{self._cost + cost}")
-        self._cost = 0
+            self._emit(f"pe.t=t+{self._cost}")
+        self._flush_charges()
         self._emit(f"return {text}")
 
     # ------------------------------------------------------------------------------------------ operands
@@ -444,7 +469,7 @@ class FunctionTranslator:
             raise UnsupportedIr(f"call of unknown function {name!r}")
         texts, _ = self._take(*args)
         self._settle_memory()
-        self._cost += 0 if name in self.unit.inlined else self.costs["branch.call"]
+        self._charge(0 if name in self.unit.inlined else self.costs["branch.call"])
         self._flush_cost()
         call = f"f{self.unit.index[name]}(pe{''.join(',' + text for text in texts)})"
         if name in self.unit.simple:
@@ -463,7 +488,7 @@ class FunctionTranslator:
     ) -> None:
         (where, *texts), _ = self._take(pointer, *args)
         self._settle_memory()
-        self._cost += self.costs["branch.call"]
+        self._charge(self.costs["branch.call"])
         self._flush_cost()
         self._emit("pe.t=t")
         self._emit(f"g=function_at(pe,{where},{len(texts)})(pe{''.join(',' + text for text in texts)})")
@@ -515,7 +540,7 @@ class FunctionTranslator:
         self._result(instr.dst, call)
         if entry.synchronizes:
             self._emit("t=pe.t;L=pe.limit")
-        self._cost += cost
+        self._charge(cost)
 
 
 def _condition(text: str) -> str:

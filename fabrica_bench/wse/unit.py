@@ -18,7 +18,8 @@ class UnsupportedIr(Exception):
 class Unit:
     """What the translations of one image share: constants, call sites, and who calls whom."""
 
-    def __init__(self, image: ir.Image, costs: CostTable, half: str) -> None:
+    def __init__(self, image: ir.Image, costs: CostTable, half: str, by_line: bool = False) -> None:
+        self.by_line = by_line  # count cycles by location in `pe.line_cycles`
         self.image = image
         self.costs = costs
         self.half = half

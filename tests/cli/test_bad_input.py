@@ -163,3 +163,66 @@ def test_a_full_disk_while_the_report_is_written_keeps_the_run(cli, sample_run, 
 def test_a_key_file_that_is_missing(cli, candidate, tmp_path):
     outcome = cli("score", "--task", TASK, "--candidate", candidate, "--key", tmp_path / "none.key")
     assert_one_clear_error(outcome, ExitCode.BAD_INPUT, "none.key")
+
+
+def test_a_run_folder_that_is_a_file_or_cannot_be_made(cli, tmp_path):
+    (tmp_path / "taken").write_text("x", encoding="utf-8")
+    outcome = cli("run", "--agent", "null", "--out", tmp_path / "taken")
+    assert_one_clear_error(outcome, ExitCode.BAD_INPUT, "taken", "not a folder", "--out")
+    assert (tmp_path / "taken").read_text(encoding="utf-8") == "x"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_run_folder_without_permission_names_the_option(cli, tmp_path):
+    (tmp_path / "locked").mkdir(mode=0o555)
+    outcome = cli("run", "--agent", "null", "--out", tmp_path / "locked" / "run")
+    assert_one_clear_error(outcome, ExitCode.ENVIRONMENT, "locked", "--out")
+
+
+def test_an_option_without_its_value_names_the_commands_help(cli):
+    assert_one_clear_error(cli("list", "--filter"), ExitCode.USAGE, "--filter", "`fabrica-bench list --help`")
+    assert_one_clear_error(cli("csl", "costs", "--arch"), ExitCode.USAGE, "`fabrica-bench csl costs --help`")
+
+
+def test_a_report_into_a_pipe_leaves_the_pipe(cli, sample_run, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert cli("report", sample_run, "--format", "csv", "--out", pipe).code == ExitCode.OK
+        assert os.read(reader, 20).startswith(b"task,level")
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_a_report_through_a_link_leaves_the_link(cli, sample_run, tmp_path):
+    (tmp_path / "link.md").symlink_to(tmp_path / "real.md")
+    assert cli("report", sample_run, "--format", "md", "--out", tmp_path / "link.md").code == ExitCode.OK
+    assert (tmp_path / "link.md").is_symlink()
+    assert (tmp_path / "real.md").read_text(encoding="utf-8").startswith("## ")
+
+
+def test_a_report_below_a_file_is_one_clear_error(cli, sample_run, tmp_path):
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    outcome = cli("report", sample_run, "--out", tmp_path / "file" / "page.html")
+    assert_one_clear_error(outcome, ExitCode.BAD_INPUT, "page.html")
+
+
+@pytest.mark.parametrize(
+    ("name", "mention"),
+    [("oracle.py", "oracle.py"), ("csl/run.py", "run.py"), ("csl/pe.csl", "pe.csl")],
+)
+def test_a_task_with_a_missing_file_names_it(cli, tmp_path, monkeypatch, name, mention):
+    root = tmp_path / "tasks"
+    shutil.copytree(tasks_root() / "relu-1pe", root / "relu-1pe")
+    (root / "relu-1pe" / name).unlink()
+    monkeypatch.setenv("FABRICA_BENCH_TASKS", str(root))
+    outcome = cli("run", "--agent", "null", "--out", tmp_path / "run")
+    assert_one_clear_error(outcome, ExitCode.BAD_INPUT, mention, "missing" if name != "oracle.py" else "oracle.py")
+
+
+def test_a_key_that_is_none_says_how_to_make_one(cli, tmp_path):
+    (tmp_path / "my.key").write_text("short", encoding="utf-8")
+    outcome = cli("run", "--agent", "null", "--key", tmp_path / "my.key", "--out", tmp_path / "run")
+    assert_one_clear_error(outcome, ExitCode.BAD_INPUT, "my.key", "secrets.token_hex(32)")

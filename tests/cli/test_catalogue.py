@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 
+import pytest
+
+from fabrica_bench.cli.commands.catalogue import first_sentence
 from fabrica_bench.cli.console import Column, plain_table
+from fabrica_bench.errors import ExitCode
+from fabrica_bench.tasks import tasks_root
 
 FIRST_SIX = {"ReLU-1PE", "SAXPY-1PE", "Prefix-Sum-1PE", "Single-Tile-Matvec", "Laplacian2D-Halo", "ParReduce-Sum"}
 
@@ -42,7 +48,16 @@ def test_filters_narrow_and_commas_widen(cli):
 def test_show_tells_inputs_outputs_sizes_and_files(cli):
     outcome = cli("show", "relu-1pe")
     assert outcome.code == 0
-    for word in ("ReLU-1PE", "inputs:", "x f32", "outputs:", "sizes:", "small:", "relu-1pe"):
+    for word in (
+        "ReLU-1PE",
+        "inputs:",
+        "x f32",
+        "outputs:",
+        "sizes:",
+        "small:",
+        "relu-1pe",
+        "a candidate for W1 holds: pe.csl",
+    ):
         assert word in outcome.out
 
 
@@ -87,3 +102,31 @@ def test_json_output_is_ascii_so_that_no_locale_breaks_it(cli):
     out = cli("list", "--json").out
     assert out.isascii()
     json.loads(out)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("Prefix sum: out[i] = x[0] + ... + x[i].", "Prefix sum: out[i] = x[0] + ... + x[i]"),
+        ("First one. Second one.", "First one"),
+        ("Ends in three dots ...", "Ends in three dots ..."),
+        ("word " * 40, ("word " * 40)[:75].strip() + " ..."),
+    ],
+)
+def test_the_list_shows_whole_sentences_and_cuts_at_words(text, sentence):
+    assert first_sentence(text) == sentence
+
+
+def test_a_tasks_folder_without_tasks_is_named(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("FABRICA_BENCH_TASKS", str(tmp_path))
+    assert f"none in {tmp_path}" in cli("list").out
+
+
+def test_a_task_named_by_its_folder_is_scored_with_an_agent(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("FABRICA_BENCH_TASKS", str(tasks_root()))  # restores what the command sets
+    folder = tmp_path / "mine" / "relu-1pe"
+    shutil.copytree(tasks_root() / "relu-1pe", folder)
+    monkeypatch.chdir(tmp_path)
+    outcome = cli("score", "--task", "mine/relu-1pe", "--agent", "null", "--json")
+    assert outcome.code == ExitCode.FAILURE
+    assert outcome.json()["verdict"]["predicate"] == "Correct"

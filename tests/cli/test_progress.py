@@ -37,14 +37,14 @@ def test_plain_lines_count_and_say_how_each_job_ended(capsys):
         progress(RunEvent(EventKind.JOB_STARTED, "", "A", 1, {"limit_s": 300}))
         progress(RunEvent(EventKind.JOB_PROGRESS, "compiling", "A"))
         progress(finished("A", VALID))
-        progress(finished("B", {"kind": "invalid"}, "Correct: y[0] is wrong", attempt=2))
+        progress(finished("B", {"kind": "invalid"}, "fails Correct: y[0] is wrong", attempt=2))
     captured = capsys.readouterr()
     assert captured.out == ""
     lines = captured.err.splitlines()
     assert lines[0] == "agent mine on 2 tasks; toolchain embedded, 2 at a time; records in runs/x"
     assert lines[1] == "[0/2] A: started"
     assert lines[2] == "[1/2] A: valid, 1,200 cycles, reference 2,400, speed-up 2.000 (1.5 s)"
-    assert lines[3] == "[2/2] B #2: Correct: y[0] is wrong (1.5 s)"
+    assert lines[3] == "[2/2] B #2: fails Correct: y[0] is wrong (1.5 s)"
 
 
 def test_a_continued_run_says_what_it_takes_over(capsys):
@@ -114,3 +114,20 @@ def render(display: LiveProgress) -> str:
     stream = io.StringIO()
     Console(file=stream, width=100, color_system=None, highlight=False).print(display._render())
     return stream.getvalue()
+
+
+def test_a_verification_counts_up_to_its_total(capsys):
+    data = {**started(total=3, finished=1).data, "run_dir": "runs/x"}
+    with PlainProgress() as progress:
+        progress(RunEvent(EventKind.VERIFY_STARTED, "verifying 2 of 3 attempts", data=data))
+        progress(RunEvent(EventKind.JOB_FINISHED, "same: valid", "A"))
+    assert capsys.readouterr().err.splitlines() == [
+        "verifying 2 of 3 attempts of runs/x, 2 at a time",
+        "[2/3] A: same: valid",
+    ]
+
+
+def test_one_task_is_not_tasks(capsys):
+    with PlainProgress() as progress:
+        progress(started(total=1))
+    assert "on 1 task;" in capsys.readouterr().err

@@ -74,7 +74,7 @@ def test_the_null_control_compiles_and_runs_and_is_never_correct(cli, tmp_path):
     result = outcome.json()
     assert (result["valid"], result["total"]) == (0, 2)
     for row in result["rows"]:
-        assert row["outcome"].startswith("Correct: "), row
+        assert row["outcome"].startswith("fails Correct: "), row
         assert row["cycles"] is None
         assert row["speedup"] is None
 

@@ -57,3 +57,9 @@ def test_get_api_info_dict_reads_the_symbol_table(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "out_rpc.json").write_text(json.dumps({"rpc_symbols": []}), encoding="utf-8")
     assert sdk_utils.get_api_info_dict(tmp_path) == {"rpc_symbols": []}
+
+
+def test_the_helpers_have_their_older_name_too() -> None:
+    from fabrica_bench.compat.host.cerebras.sdk.runtime import runtime_utils
+
+    assert runtime_utils.memcpy_view is sdk_utils.memcpy_view

@@ -1,6 +1,6 @@
 """docs/deadlocks.md shows three programs that deadlock, and what the simulator says of them; both are held here.
 
-After an intended change run `python tests/conformance/test_deadlocks.py` and review the difference.
+After an intended change run `PYTHONPATH=.:tests python tests/conformance/test_deadlocks.py` and review the difference.
 """
 
 from __future__ import annotations

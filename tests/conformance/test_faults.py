@@ -1,6 +1,6 @@
 """Golden reports of runs that must end with a fault or a spent budget: PE, source line, task and values.
 
-After an intended change run `python tests/conformance/test_faults.py` and review the difference.
+After an intended change run `PYTHONPATH=.:tests python tests/conformance/test_faults.py` and review the difference.
 """
 
 from __future__ import annotations

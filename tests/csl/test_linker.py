@@ -75,7 +75,13 @@ def test_a_program_that_does_not_fit_lists_its_largest_variables(tmp_path: Path)
     assert message.startswith("the program needs ")
     assert f"but a PE has {MEMORY_BYTES}" in message
     (hint,) = _hints(tmp_path, body)
-    assert hint == "largest variables: 'big' 40000 bytes, 'small' 8000 bytes"
+    assert hint == "the largest parts: 'big' 40000 bytes, 'small' 8000 bytes"
+
+
+def test_a_frame_that_does_not_fit_is_listed_too(tmp_path: Path) -> None:
+    body = "fn main() void { var local: [13000]f32; local[0] = 1.0; }"
+    (hint,) = _hints(tmp_path, body)
+    assert hint == "the largest parts: 'frame of main' 52000 bytes"
 
 
 def _hints(folder: Path, body: str) -> list[str | None]:

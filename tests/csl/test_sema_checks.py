@@ -1,9 +1,10 @@
-"""Warnings about programs that would wait for ever."""
+"""Checks of whole programs: queues without a color, activations without a task, routes that lead nowhere."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from helpers.csl_eval import HEAD, compile_body, compile_text, errors_of
 
 BODY = """
@@ -13,13 +14,26 @@ fn main() void { @mov32(out, 1, .{ .async = true, .activate = @get_local_task_id
 """
 
 
-def test_a_queue_without_color_and_a_task_id_without_task_are_noticed(tmp_path: Path) -> None:
-    messages = [warning.message for warning in compile_body(tmp_path, BODY, arch="wse3").warnings]
-    assert messages == [
-        "output queue 2 is used but never initialized",
-        "local task id 9 is activated, but no task is bound to it",
-    ]
-    assert [warning.message for warning in compile_body(tmp_path, BODY, arch="wse2").warnings] == messages[1:]
+LOOPBACK = """
+comptime {
+  @set_local_color_config(c, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ RAMP } } });
+  if (@is_arch("wse3")) { @initialize_queue(@get_output_queue(2), .{ .color = c }); }
+}
+"""
+
+
+def messages(tmp_path: Path, body: str, arch: str) -> list[str]:
+    return [warning.message for warning in compile_body(tmp_path, body, arch=arch).warnings]
+
+
+def test_a_queue_without_color_is_refused_where_queues_carry_colors(tmp_path: Path) -> None:
+    assert errors_of(tmp_path, BODY, arch="wse3") == ["output queue 2 is used but never initialized"]
+    compile_body(tmp_path, BODY, arch="wse2")
+
+
+@pytest.mark.parametrize("arch", ["wse2", "wse3"])
+def test_a_task_id_without_task_is_noticed(tmp_path: Path, arch: str) -> None:
+    assert messages(tmp_path, BODY + LOOPBACK, arch) == ["local task id 9 is activated, but no task is bound to it"]
 
 
 def test_what_another_pe_with_the_same_source_has_is_not_missing(tmp_path: Path) -> None:
@@ -27,6 +41,7 @@ def test_what_another_pe_with_the_same_source_has_is_not_missing(tmp_path: Path)
     layout {
       @set_rectangle(2, 1);
       for (@range(u16, 2)) |x| { @set_tile_code(x, 0, "pe.csl", .{ .memcpy_params = .{}, .first = x == 0 }); }
+      @set_color_config(0, 0, @get_color(3), .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ RAMP } } });
       @export_name("main", fn()void);
     }
     """

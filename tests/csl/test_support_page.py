@@ -216,7 +216,7 @@ class TestBuiltins:
     def test_every_builtin_has_a_row_and_every_row_a_builtin(self) -> None:
         load_all()
         names = {name for row in section("Builtins") for name in row.name.split()}
-        assert names - {"@bind_task", "@get_color_id"} == {f"@{name}" for name in BUILTINS if not name.startswith("__")}
+        assert names - {"@get_color_id"} == {f"@{name}" for name in BUILTINS if not name.startswith("__")}
 
     def test_what_is_not_supported_is_refused(self, tmp_path: Path) -> None:
         refused = {name for row in section("Builtins") if row.status == "no" for name in row.name.split()}

@@ -57,6 +57,7 @@ def report(folder: Path, arch: str, scratch: Path) -> str:
     try:
         host = Host(artifact, (1, 1))
         host.launch()
+        host.stop()
     except SimulatorStopped as stopped:
         return without_cycles(str(stopped)) + "\n"
     finally:
@@ -64,7 +65,6 @@ def report(folder: Path, arch: str, scratch: Path) -> str:
             del os.environ["FABRICA_SIM_MAX_CYCLES"]
         else:
             os.environ["FABRICA_SIM_MAX_CYCLES"] = before
-    host.stop()
     return "the run succeeded\n"
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from helpers.double_it import double_it
 
+from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.integrity import outputs as outputs_module
 from fabrica_bench.integrity.outputs import POISON_WORDS, RunOutputs, check_outputs, count_poison, read_outputs
 from fabrica_bench.tasks import Arrays
@@ -71,8 +72,11 @@ def test_a_good_file_is_read_and_extra_arrays_are_ignored(tmp_path: Path) -> Non
     assert list(found.arrays) == ["y"]
 
 
-def test_missing_arrays_are_named(tmp_path: Path) -> None:
-    assert read_outputs(save(tmp_path / "o.npz", cycles=np.int64(7)), double_it()) == "outputs lack y, stamps"
+def test_arrays_that_the_runner_left_out_are_the_tasks_fault(tmp_path: Path) -> None:
+    with pytest.raises(FabricaError, match="wrote no y, stamps") as caught:
+        read_outputs(save(tmp_path / "o.npz", cycles=np.int64(7)), double_it())
+    assert caught.value.code == ExitCode.HARNESS
+    assert str(caught.value.place).endswith("run.py")
 
 
 def test_cycles_must_be_one_integer(tmp_path: Path) -> None:

@@ -110,8 +110,8 @@ def test_only_the_built_in_control_may_hand_in_nothing(config: Config, monkeypat
         ("die", "not scored (agent): the agent failed: its process ended with signal 6"),
         ("give_up", "not scored (agent): the agent gave up: a while loop with two exits; an unknown intrinsic"),
         ("garbage", "not scored (agent): the agent failed: wrote something that isn't a message"),
-        ("extra_file", "Contract: unexpected file 'run.py'"),
-        ("wrong", "Correct: visible 0 (normal): output 'y'"),
+        ("extra_file", "fails Contract: unexpected file 'run.py'"),
+        ("wrong", "fails Correct: visible 0 (normal): output 'y'"),
         ("noise", "valid"),
         ("survivor", "valid"),
     ],
@@ -403,3 +403,40 @@ def test_an_agents_failure_has_nothing_to_verify(config: Config, behave: Callabl
     report = verify_run(execute_run(config()).run_dir)
     assert (report.ok, report.checked) == (False, 0)
     assert "nothing to execute" in report.rows[0].detail
+
+
+def test_what_an_agent_prints_is_on_record(config: Config, behave: Callable[[str], None]) -> None:
+    behave("noise")
+    events = [event for event in records(execute_run(config()), AgentEvent) if event.event == "printed"]
+    assert len(events) == 1
+    assert '{"type": "candidate"}' in events[0].data["text"]
+
+
+def test_a_tasks_folder_named_relatively_is_found_by_every_process(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path(os.environ["FABRICA_BENCH_TASKS"])
+    monkeypatch.chdir(root.parent)
+    monkeypatch.setenv("FABRICA_BENCH_TASKS", root.name)
+    assert execute_run(config()).valid == 1
+
+
+def test_a_changed_selection_of_tasks_does_not_show_digests(config: Config, tmp_path: Path) -> None:
+    from fabrica_bench.runs.manifest import task_difference
+
+    assert task_difference({"A": "1", "B": "2"}, {"A": "1"}) == []
+    assert task_difference({"A": "1", "B": "2"}, {"A": "3", "B": "2"}) == ["task A has changed since"]
+
+
+def test_a_row_has_its_reason(config: Config, behave: Callable[[str], None]) -> None:
+    behave("give_up")
+    row = execute_run(config()).to_json()["rows"][0]
+    assert row["reason"] == "the agent gave up: a while loop with two exits; an unknown intrinsic"
+
+
+def test_a_verification_announces_how_much_there_is(config: Config) -> None:
+    summary = execute_run(config())
+    events: list[RunEvent] = []
+    verify_run(summary.run_dir, progress=events.append)
+    assert events[0].kind is EventKind.VERIFY_STARTED
+    assert (events[0].data["total"], events[0].data["finished"]) == (1, 0)

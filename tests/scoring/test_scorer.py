@@ -186,7 +186,7 @@ def test_a_valid_verdict_needs_positive_finite_numbers(field: str, value: object
 
 def test_outcomes_are_one_line() -> None:
     assert outcome_text(judge()) == "valid"
-    assert outcome_text(judge(run="crash")).startswith("Run: visible 0")
+    assert outcome_text(judge(run="crash")).startswith("fails Run: visible 0")
     assert outcome_text(NotScored(blame="agent", reason="gave up")) == "not scored (agent): gave up"  # type: ignore[arg-type]
 
 
@@ -206,3 +206,10 @@ def test_the_api_names_what_does_not_exist(tmp_path: Path) -> None:
         score(double_it(), candidate(), toolchain=ScriptedToolchain(), size="huge")
     with pytest.raises(FabricaError, match="unknown toolchain"):
         score(double_it(), candidate(), toolchain="none")
+
+
+def test_a_predicate_that_was_looked_at_holds_or_fails_whatever_the_others_do() -> None:
+    holds = {result.predicate: result.holds for result in judge(outputs="zeros").evidence}
+    assert holds == {"Build": True, "Run": True, "Contract": True, "Timing": True, "Correct": False}
+    crashed = {result.predicate: result.holds for result in judge(run="crash").evidence}
+    assert crashed == {"Build": True, "Run": False, "Contract": True, "Timing": None, "Correct": None}

@@ -14,7 +14,7 @@ from fabrica_bench.toolchains import BuildOptions, RunRequest, ToolchainUnavaila
 from fabrica_bench.toolchains.commands import CommandToolchain, launch_window
 from fabrica_bench.toolchains.processes import Limits
 from fabrica_bench.toolchains.registry import availability
-from fabrica_bench.toolchains.sdk import find_sdk
+from fabrica_bench.toolchains.sdk import find_sdk, is_executable
 
 OPTIONS = BuildOptions(arch="wse2", fabric_dims=(8, 3), params={"n": 4}, deadline_s=20)
 
@@ -212,3 +212,18 @@ def test_the_window_of_an_entry_is_read_from_the_statistics(tmp_path: Path) -> N
 
 def test_limits_are_described_with_units() -> None:
     assert "memory 8192 MiB" in Limits().describe()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look into every folder")
+def test_a_folder_of_path_that_nobody_may_look_into_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir(mode=0)
+    found = find_sdk(search_path=os.pathsep.join([str(tmp_path / "locked"), str(tools(tmp_path / "bin"))]))
+    assert found.describe()["cslc"].endswith("bin/cslc")
+
+
+def test_a_path_that_raises_is_no_executable() -> None:
+    class Locked(type(Path())):  # type: ignore[misc]  # whatever kind of path this system has
+        def is_file(self) -> bool:
+            raise PermissionError(13, "Permission denied")
+
+    assert not is_executable(Locked("cslc"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fabrica_agent.cuda import source as cu
-from fabrica_agent.cuda.expressions import SCALAR_NODES, Expressions, is_pure
+from fabrica_agent.cuda.expressions import SCALAR_NODES, is_pure
 from fabrica_agent.cuda.mutation import Mutation, mutation
+from fabrica_agent.cuda.operators import Operators
 from fabrica_agent.cuda.source import Cursor
 from fabrica_agent.cuda.types import ctype, is_reference, scalar_count, scalar_of
 from fabrica_agent.cuda.values import (
@@ -74,7 +75,7 @@ class ForParts(NamedTuple):
     body: Cursor
 
 
-class Statements(Expressions):
+class Statements(Operators):
     """Statement half of the translator."""
 
     mutations: Mutation

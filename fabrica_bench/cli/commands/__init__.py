@@ -7,6 +7,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from fabrica_bench.cli.commands import catalogue, csl, csl_run, csl_show, doctor, report, run, score, verify
+from fabrica_bench.cli.commands import (
+    catalogue,
+    csl,
+    csl_profile,
+    csl_run,
+    csl_show,
+    doctor,
+    report,
+    run,
+    score,
+    verify,
+)
 
-REGISTERED: Final = (catalogue, run, score, report, verify, doctor, csl, csl_run, csl_show)
+REGISTERED: Final = (catalogue, run, score, report, verify, doctor, csl, csl_run, csl_profile, csl_show)

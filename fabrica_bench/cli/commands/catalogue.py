@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,26 +28,27 @@ if TYPE_CHECKING:
 )
 def list_command(filters: FilterOption = None, json: JsonOption = False) -> None:
     """List the tasks."""
-    from fabrica_bench.tasks import list_tasks
+    from fabrica_bench.tasks import list_tasks, tasks_root
 
     tasks = list_tasks(filters or ())
     if json:
         console.write_json([_summary(task) for task in tasks])
         return
-    columns = [Column("task"), Column("level", True), Column("family"), Column("sets"), Column("what")]
+    columns = [Column("task"), Column("level", True), Column("family"), Column("sets"), Column("what", prose=True)]
     rows = [
         [
             task.name,
             str(task.spec.level),
             task.spec.family,
-            ",".join(task.spec.sets),
-            _first_sentence(task.spec.description),
+            ", ".join(task.spec.sets),
+            first_sentence(task.spec.description),
         ]
         for task in tasks
     ]
     console.write_table(columns, rows)
     console.write()
-    console.write(f"{len(tasks)} task{'s' if len(tasks) != 1 else ''}; `fabrica-bench show TASK` tells more")
+    more = "`fabrica-bench show TASK` tells more" if tasks else f"none in {tasks_root()} meets this"
+    console.write(f"{console.counted(len(tasks), 'task')}; {more}")
 
 
 @app.command(epilog=examples("fabrica-bench show ReLU-1PE", "fabrica-bench show relu-1pe --json"))
@@ -72,6 +75,8 @@ def show(
     for size in spec.sizes:
         params = ", ".join(f"{name}={value}" for name, value in size.params.items())
         console.write(f"  {size.name}: {params}")
+    for workflow, names in spec.bundle.editable.items():
+        console.write(f"a candidate for {workflow} holds: {', '.join(names)}")
     console.write(f"sets: {', '.join(spec.sets) or 'none'}")
     console.write(f"files: {found.root}")
 
@@ -107,9 +112,12 @@ def _summary(task: Task) -> dict[str, Any]:
     }
 
 
-def _first_sentence(text: str) -> str:
-    head = text.strip().split(". ")[0].rstrip(".")
-    return head if len(head) <= 80 else head[:77] + "..."
+def first_sentence(text: str) -> str:
+    """Up to the full stop that ends the first sentence (not one of an ellipsis), cut at a word where it is too long."""
+    head = re.split(r"(?<!\.)\.\s+(?=[A-Z])", text.strip())[0]
+    if not head.endswith("..."):
+        head = head.rstrip(".")
+    return head if len(head) <= 80 else textwrap.shorten(head, 80, placeholder=" ...")
 
 
 def _tensor_line(array: Tensor) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -226,7 +227,8 @@ def _replace_text(path: Path, text: str) -> None:
         temporary.chmod(path.stat().st_mode)
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise from_os_error(error) from error
 
 
@@ -292,7 +294,13 @@ def costs(
     if json:
         console.write_json([_cost_record(entry) for entry in chosen])
         return
-    columns = [Column("name"), Column("value", True), Column("unit"), Column("confidence"), Column("source")]
+    columns = [
+        Column("name"),
+        Column("value", True),
+        Column("unit"),
+        Column("confidence"),
+        Column("source", prose=True),
+    ]
     console.write_table(
         columns, [[entry.name, _value_text(entry), entry.unit, entry.confidence, entry.source] for entry in chosen]
     )

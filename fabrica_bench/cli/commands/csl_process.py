@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -124,6 +125,10 @@ def copy_to(plan: Plan, folder: Path) -> Plan:
             "the working folder lies inside the folder to copy", place=str(folder), remedy="name one elsewhere"
         )
     shutil.copytree(plan.folder, folder, dirs_exist_ok=True)
+    # The original may be read-only; the copy is there to be written to.
+    for path in [folder, *folder.rglob("*")]:
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | stat.S_IWUSR)
     return Plan(plan.label, folder.resolve(), plan.command)
 
 

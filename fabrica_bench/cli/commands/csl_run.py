@@ -38,6 +38,10 @@ MaxSeconds = Annotated[
 Timeout = Annotated[
     float | None, typer.Option("--timeout", metavar="S", help="Kill the script after this many seconds.")
 ]
+ExecutorChoice = Annotated[
+    str | None,
+    typer.Option("--executor", metavar="NAME", help="Who executes the program: native or reference. Same results."),
+]
 WorkingFolder = Annotated[
     Path | None, typer.Option("--workdir", metavar="DIR", help="Copy the script's folder here and run it there.")
 ]
@@ -58,6 +62,7 @@ def run(
     max_seconds: MaxSeconds = None,
     timeout: Timeout = None,
     workdir: WorkingFolder = None,
+    executor: ExecutorChoice = None,
     json: JsonOption = False,
 ) -> None:
     """Build and run a CSL program with the embedded toolchain: its own scripts, unmodified, from anywhere.
@@ -65,8 +70,9 @@ def run(
     The script runs in its own folder with our cslc and cs_python on PATH. Shows the cycles of each launch, and the
     simulator's report when the program faults or deadlocks. Exits with 0 when the script does, else with 1.
     """
-    plan = _plan(target, arguments, arch, workdir)
-    done = run_plan(plan, _budgets(max_cycles, max_seconds), _positive("--timeout", timeout), capture=json)
+    plan = script_plan(target, arguments, arch, workdir)
+    variables = {**budget_variables(max_cycles, max_seconds), **executor_variable(executor)}
+    done = run_plan(plan, variables, positive("--timeout", timeout), capture=json)
     if json:
         console.write_json(run_record(plan, done))
     else:
@@ -110,12 +116,12 @@ def trace(
     Each simulated run gives NAME.perfetto.json, for ui.perfetto.dev, and NAME.wse-viz.log, for the wse-viz viewer;
     NAME is that of the compiled program's folder. A run that faults or deadlocks is traced up to there.
     """
-    plan = _plan(target, arguments, arch, workdir)
+    plan = script_plan(target, arguments, arch, workdir)
     folder = out.absolute()
     environment = _trace_variables(folder, formats, cycles, pes, max_events)
     before = _summaries(folder)
     done = run_plan(
-        plan, _budgets(max_cycles, max_seconds) | environment, _positive("--timeout", timeout), capture=json
+        plan, budget_variables(max_cycles, max_seconds) | environment, positive("--timeout", timeout), capture=json
     )
     traces = [record for path, record in _summaries(folder).items() if before.get(path) != record]
     if json:
@@ -126,25 +132,35 @@ def trace(
     raise typer.Exit(ExitCode.OK if done.ok and traces else ExitCode.FAILURE)
 
 
-def _plan(target: Path, arguments: list[str] | None, arch: str | None, workdir: Path | None) -> Plan:
+def script_plan(target: Path, arguments: list[str] | None, arch: str | None, workdir: Path | None) -> Plan:
+    """What to run, on a copy of its folder if one is wanted."""
     if arch is not None:
         arch = checked_choice("--arch", arch, ARCHITECTURES)
     plan = make_plan(target, arch, arguments or [])
     return copy_to(plan, workdir) if workdir is not None else plan
 
 
-def _budgets(max_cycles: int | None, max_seconds: float | None) -> dict[str, str]:
+def executor_variable(name: str | None) -> dict[str, str]:
+    """Environment of a run on the executor called `name`; None leaves the choice to the environment."""
+    from fabrica_bench.wse.selection import VARIABLE, executor_name
+
+    return {VARIABLE: executor_name(name)} if name is not None else {}
+
+
+def budget_variables(max_cycles: int | None, max_seconds: float | None) -> dict[str, str]:
+    """Settings of the host module for the simulator's budgets."""
     from fabrica_bench.compat.runtime import CYCLES_VARIABLE, SECONDS_VARIABLE
 
     variables = {}
     if max_cycles is not None:
         variables[CYCLES_VARIABLE] = str(max_cycles)
     if max_seconds is not None:
-        variables[SECONDS_VARIABLE] = str(_positive("--max-seconds", max_seconds))
+        variables[SECONDS_VARIABLE] = str(positive("--max-seconds", max_seconds))
     return variables
 
 
-def _positive(option: str, value: float | None) -> float | None:
+def positive(option: str, value: float | None) -> float | None:
+    """The value of an option that must be positive, if it was given."""
     if value is not None and not 0 < value < float("inf"):
         raise FabricaError(f"{value:g} is no positive number", place=option, remedy="give seconds", code=ExitCode.USAGE)
     return value

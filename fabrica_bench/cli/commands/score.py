@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,9 +111,13 @@ def _score_agent(
     from fabrica_bench.cli.progress import progress_display
     from fabrica_bench.cli.runs import default_run_folder, make_config, write_page
     from fabrica_bench.runs.execution import execute_run
-    from fabrica_bench.tasks import load_task
+    from fabrica_bench.tasks import TASKS_VARIABLE, load_task, tasks_root
 
-    name = load_task(task).name
+    found = load_task(task)
+    if found.root.parent.resolve() != tasks_root().resolve():
+        # A task named by its folder: the processes of the run look it up by name.
+        os.environ[TASKS_VARIABLE] = str(found.root.absolute().parent)
+    name = found.name
     config = make_config(
         agent=agent,
         tasks=[name],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fabrica_bench.cli import console
-from fabrica_bench.cli.app import JobsOption, JsonOption, KeyOption, app, examples
+from fabrica_bench.cli.app import JobsOption, JsonOption, app, examples
 from fabrica_bench.cli.console import Column
 from fabrica_bench.errors import ExitCode
 
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 def verify(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run; it is only read.")],
     jobs: JobsOption = None,
-    key: KeyOption = None,
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", metavar="FILE", help="The run's held-out key. [default: the one kept for the run]"),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Score the candidates of a run again.
@@ -47,7 +50,7 @@ def verify(
 def _write(report: VerifyReport) -> None:
     words = {True: "same", False: "DIFFERENT", None: "not checked"}
     console.write_table(
-        [Column("task"), Column("again"), Column("verdict")],
+        [Column("task"), Column("again"), Column("verdict", prose=True)],
         [
             [row.task if row.attempt == 1 else f"{row.task} #{row.attempt}", words[row.same], row.detail]
             for row in report.rows

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-GROUPS = ("config", "dsd", "dsd_ops", "dsr", "general", "host", "layout", "queues", "tasks", "types")
+GROUPS = ("config", "dsd", "dsd_ops", "dsr", "general", "host", "layout", "older", "queues", "tasks", "types")
 
 
 def load_all() -> None:

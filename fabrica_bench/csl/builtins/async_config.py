@@ -8,7 +8,7 @@ from fabrica_bench.csl import ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins.dsd import PRIORITIES, Properties
 from fabrica_bench.csl.builtins.registry import Call
-from fabrica_bench.csl.builtins.tasks import id_space
+from fabrica_bench.csl.builtins.tasks import id_space, names_task
 from fabrica_bench.csl.sema.calls import runtime_instance
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.values import Const, FnValue, Value
@@ -107,7 +107,7 @@ def _wake(call: Call, action: Any, value: Value, index: int) -> ir.Wake:
         instance = runtime_instance(call.frame.unit, value.data, call.arg_span(index))
         return ir.Wake(action, "task", ir.FnAddr(instance.name))
     if action == "activate":
-        if value.type != t.LOCAL_TASK_ID:
+        if value.type != t.LOCAL_TASK_ID and not names_task(call, value.type):
             call.fail(f"'.activate' needs a local_task_id or a task, got: '{value.type.name}'", index)
         return ir.Wake(action, "task", call.frame.operand(value, call.arg_span(index)))
     space: Any = id_space(call, value.type, index)

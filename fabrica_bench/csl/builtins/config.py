@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins.registry import Call, builtin
 from fabrica_bench.csl.values import VOID_VALUE, Const, Value
 
 #: Config registers are 16-bit words.
 WORD = t.U16
+#: Addresses at which the router's registers, or the library's stand-ins for their addresses, lie: 24 colors each.
+ROUTER_WORDS: Final = tuple(range(start, start + 24) for start in (0x7000, 0x7F20, 0x7F40))
 
 
 @builtin("get_config", args=(1, 2), contexts="TR")
@@ -32,6 +36,8 @@ def set_config(call: Call) -> Value:
     address = call.integer(0)
     if not 0 <= address <= 0xFFFF:
         call.fail(f"{address} is not a register address", 0)
+    if any(address in words for words in ROUTER_WORDS):
+        call.fail(f"config register {address:#x} is reserved for routing at comptime", 0, "use @set_local_color_config")
     assert isinstance(value, Const)
     call.frame.unit.pe(call.span).config_words[address] = value.data
     return VOID_VALUE

@@ -197,6 +197,10 @@ def _base(build: _Builder, given: Properties, *, comptime: bool) -> int:
 def _mem1d(call: Call, given: Properties) -> Value:
     build = _Builder(call, t.MEM1D)
     _base(build, given, comptime=False)
+    for name in ("extent", "stride"):
+        part = given.get(name)
+        if part is not None and isinstance(unwrap(part).type, t.StructType):
+            fail(given.span, "a mem1d_dsd has one dimension", "use mem4d_dsd for more")
     extent = given.typed("extent", t.U16)
     if extent is None:
         call.fail("the DSD has no 'extent' and no 'tensor_access'", 1)
@@ -218,8 +222,6 @@ def _stride(given: Properties) -> Value:
     if value is None:
         return Const(t.I8, 1)
     value = unwrap(value)
-    if isinstance(value.type, t.StructType):
-        fail(given.span, "a mem1d_dsd has one dimension", "use mem4d_dsd for more")
     if isinstance(value, Const) and t.is_integer(value.type):
         # The documented type is i8; a tensor access may step over wider rows.
         return coerce(given.frame, value, t.I16, given.span)

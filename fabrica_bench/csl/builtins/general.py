@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from fabrica_bench.csl import ast
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins.registry import UNBOUNDED, Call, builtin
-from fabrica_bench.csl.sema import access, components, places
+from fabrica_bench.csl.sema import access, components, limits, places
 from fabrica_bench.csl.sema.dispatch import place
 from fabrica_bench.csl.sema.errors import fail
-from fabrica_bench.csl.sema.exprs import check_array_size, runtime_array
+from fabrica_bench.csl.sema.exprs import charge, runtime_array
 from fabrica_bench.csl.sema.frame import Frame
 from fabrica_bench.csl.sema.loops import range_parts
 from fabrica_bench.csl.sema.modules import import_module as make_instance
@@ -130,7 +130,9 @@ def concat_structs(call: Call) -> Value:
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         call.fail(f"field '{min(twice)}' is in both structs")
-    return Const(t.StructType("struct", "auto", fields), [*a.data, *b.data])
+    joined = t.StructType("struct", "auto", fields)
+    limits.check_size(joined, call.span)
+    return Const(joined, [*a.data, *b.data])
 
 
 # ---------------------------------------------------------------------------------------------------- arrays
@@ -157,7 +159,7 @@ def _array_type(call: Call) -> t.ArrayType:
     type_ = call.type(0)
     if not isinstance(type_, t.ArrayType):
         call.fail(f"expected an array type, got: '{type_.name}'", 0, "write [N]T")
-    check_array_size(type_, call.arg_span(0))
+    charge(call.frame, type_, call.arg_span(0))
     return type_
 
 
@@ -171,7 +173,12 @@ def strlen(call: Call) -> Value:
 
 @builtin("strcat", args=(0, UNBOUNDED))
 def strcat(call: Call) -> Value:
-    return Const(t.COMPTIME_STRING, b"".join(_bytes(call, index) for index in range(call.count)))
+    parts = [_bytes(call, index) for index in range(call.count)]
+    length = sum(map(len, parts))
+    if length > limits.STRING_BYTES:
+        call.fail(f"a string of {length} bytes is too long", hint=f"the limit is {limits.STRING_BYTES}")
+    call.frame.unit.session.step(call.span, limits.bulk_steps(length))
+    return Const(t.COMPTIME_STRING, b"".join(parts))
 
 
 @builtin("get_array", args=1)

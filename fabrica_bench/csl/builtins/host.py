@@ -82,11 +82,3 @@ def get_tensor_ptr(call: Call) -> Value:
 def get_symbol_value(call: Call) -> Value:
     type_ = call.type(0)
     return call.intrinsic("symbol_value", (call.operand(1, t.U16),), type_, text=type_.name)
-
-
-@builtin("rpc", args=1, contexts="T")
-def rpc(call: Call) -> Value:
-    call.fail(
-        "@rpc is not supported",
-        hint="host calls reach exported functions through <memcpy/memcpy>, which needs no dispatcher of its own",
-    )

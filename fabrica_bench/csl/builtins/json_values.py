@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from fabrica_bench.csl import floats
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins.registry import Call
+from fabrica_bench.csl.sema import limits
 from fabrica_bench.csl.sema.names import predeclared
 from fabrica_bench.csl.values import Const, Value
 
@@ -17,13 +17,18 @@ MAX_JSON_BYTES = 16 * 1024 * 1024
 
 def load_json(call: Call, type_: t.Type, name: str) -> Value:
     """The value of a JSON file (path relative to the importing file) as `type_`."""
-    path = Path(call.span.file.absolute).parent / name
+    session = call.frame.unit.session
+    path = session.find_file(name, call.span.file, call.arg_span(1))  # a regular file: a pipe could block for ever
     try:
-        if path.stat().st_size > MAX_JSON_BYTES:
+        size = path.stat().st_size
+        if size > MAX_JSON_BYTES:
             call.fail(f"'{name}' is larger than {MAX_JSON_BYTES // 2**20} MiB", 1)
+        session.step(call.span, limits.bulk_steps(size))
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
         call.fail(f"unable to open '{name}': {(problem.strerror or 'unreadable').lower()}", 1)
+    except RecursionError:
+        call.fail(f"'{name}' nests its values too deeply", 1)
     except ValueError as problem:
         call.fail(f"'{name}' is not a JSON file: {problem}", 1)
     return _convert(call, document, type_)

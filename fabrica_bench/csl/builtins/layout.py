@@ -8,9 +8,12 @@ from fabrica_bench.csl import ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins.general import struct_values
 from fabrica_bench.csl.builtins.registry import Call, builtin
+from fabrica_bench.csl.sema import limits
 from fabrica_bench.csl.sema.coerce import make_struct
 from fabrica_bench.csl.sema.colors import color_config
+from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.layout import AdvertisedName, LayoutState, TileCode
+from fabrica_bench.csl.sema.reserved import check_color
 from fabrica_bench.csl.values import VOID_VALUE, Const, Value
 
 MAX_PARAMETERS = 15
@@ -34,6 +37,8 @@ def set_rectangle(call: Call) -> Value:
             call.fail(f"the rectangle must be at least 1 PE wide and high, got {extent}", index)
         if extent > 0xFFFF:
             call.fail(f"the rectangle is too large: {extent}", index)
+    if width * height > limits.RECTANGLE_PES:
+        call.fail(f"the rectangle of {width} by {height} PEs is too large", hint="a whole wafer has 900000 PEs")
     state.width, state.height = width, height
     return VOID_VALUE
 
@@ -61,7 +66,10 @@ def set_color_config(call: Call) -> Value:
     color = _color(call, 2)
     configs = state.colors.setdefault((x, y), {})
     if color in configs:
-        call.fail(f"color {color} of PE ({x}, {y}) is configured twice")
+        note = (("first configured here", state.color_spans[x, y][color]),)
+        fail(call.span, f"color {color} of PE ({x}, {y}) is configured twice", notes=note)
+    check_color(call.frame.unit, color, call.span)
+    state.color_spans.setdefault((x, y), {})[color] = call.span
     configs[color] = color_config(call.frame.unit.session, color, call.const(3), call.arg_span(3))
     return VOID_VALUE
 
@@ -71,7 +79,9 @@ def set_local_color_config(call: Call) -> Value:
     state = call.frame.unit.pe(call.span)
     color = _color(call, 0)
     if color in state.local_colors:
-        call.fail(f"color {color} is configured twice")
+        note = (("first configured here", state.local_color_spans[color]),)
+        fail(call.span, f"color {color} is configured twice", notes=note)
+    state.local_color_spans[color] = call.span
     state.local_colors[color] = color_config(call.frame.unit.session, color, call.const(1), call.arg_span(1))
     return VOID_VALUE
 
@@ -147,17 +157,19 @@ def _check_exportable(call: Call, type_: t.Type) -> None:
         if type_.kind != "fn" or len(type_.params) > MAX_PARAMETERS:
             call.fail(f"cannot export name with type '{type_.name}': at most {MAX_PARAMETERS} parameters", 1)
         for part in (*type_.params, type_.result):
-            if part is not None and part != t.VOID and not _is_plain(part):
+            if part is not None and part != t.VOID and not _is_plain(call, part):
                 call.fail(
                     f"cannot export name with type '{type_.name}'",
                     1,
                     f"'{part.name}' can't be a parameter or result of a function that the host calls",
                 )
-    elif not _is_plain(type_):
+    elif not _is_plain(call, type_):
         call.fail(f"cannot export name with type '{type_.name}'", 1, "export a pointer to the data")
 
 
-def _is_plain(type_: t.Type) -> bool:
-    if isinstance(type_, t.ArrayType | t.StructType | t.EnumType | t.FnType):
-        return False
-    return t.scalar_type(type_) is not None and not isinstance(type_, t.DsdType)
+def _is_plain(call: Call, type_: t.Type) -> bool:
+    if isinstance(type_, t.IdType):
+        return type_ == t.COLOR
+    if isinstance(type_, t.FloatType):
+        return type_ in (t.F32, call.frame.unit.session.fp16)
+    return type_ == t.BOOL or isinstance(type_, t.IntType | t.PointerType)

@@ -8,7 +8,7 @@ from fabrica_bench.csl import ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins.dsd import PRIORITIES, SIMD_MODES, Properties
 from fabrica_bench.csl.builtins.registry import Call, builtin
-from fabrica_bench.csl.builtins.tasks import handler_argument
+from fabrica_bench.csl.builtins.tasks import check_teardown_id, handler_argument
 from fabrica_bench.csl.linker import FIFO_ALIGNMENT
 from fabrica_bench.csl.sema import access, places
 from fabrica_bench.csl.sema.calls import runtime_instance
@@ -80,6 +80,7 @@ def set_empty_queue_handler(call: Call) -> Value:
     queue = _queue(call, 1)
     if queue in state.empty_queue:
         call.fail(f"{queue[0]} queue {queue[1]} has a handler already", hint=f"set at {state.empty_queue[queue][1]}")
+    check_teardown_id(call)
     state.empty_queue[queue] = (handler_argument(call, 0), call.span)
     return VOID_VALUE
 

@@ -8,9 +8,14 @@ from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins.registry import Call, builtin
 from fabrica_bench.csl.sema.calls import runtime_instance, signature
 from fabrica_bench.csl.sema.unit import BoundTask
+from fabrica_bench.csl.sema.walk import binds_colors
 from fabrica_bench.csl.values import VOID_VALUE, Const, FnValue, Rt, Value
 
 # -------------------------------------------------------------------------------------------------------- ids
+
+
+#: Local task that teardown and queue flushes activate (Cerebras SDK docs).
+TEARDOWN_TASK = 29
 
 
 class IdRange(NamedTuple):
@@ -90,9 +95,14 @@ def bind_task(call: Call) -> Value:
     id_value = call.const(1, _TASK_TYPES[kind])
     if id_value.type != _TASK_TYPES[kind]:
         call.fail(f"expected type '{_TASK_TYPES[kind].name}', got: '{id_value.type.name}'", 1)
-    _check_parameters(call, kind, task)
-    add_binding(call, kind, task, id_value.data)
+    bind(call, kind, task, id_value.data)
     return VOID_VALUE
+
+
+def bind(call: Call, kind: str, task: FnValue, number: int) -> None:
+    """Bind a task whose parameters suit its kind."""
+    _check_parameters(call, kind, task)
+    add_binding(call, kind, task, number)
 
 
 def add_binding(call: Call, kind: str, task: FnValue, number: int) -> None:
@@ -107,7 +117,24 @@ def add_binding(call: Call, kind: str, task: FnValue, number: int) -> None:
                 f"'{bound.function.decl.name}' has already",
                 hint=f"bound at {bound.span}",
             )
+    if number == TEARDOWN_TASK and kind == "local":
+        for _, place in (*state.teardown.values(), *state.empty_queue.values()):
+            call.fail(
+                f"local task '{task.decl.name}' is bound to id {number}, which the handlers of this program take",
+                hint=f"handler set at {place}",
+            )
     state.tasks.append(BoundTask(kind, number, task, call.span))
+
+
+def check_teardown_id(call: Call) -> None:
+    """A handler makes the compiler bind the teardown task, so the program can't."""
+    for bound in call.frame.unit.pe(call.span).tasks:
+        if bound.id == TEARDOWN_TASK and bound.kind == "local":
+            call.fail(
+                f"@{call.name} takes local task id {TEARDOWN_TASK}, "
+                f"which task '{bound.function.decl.name}' has already",
+                hint=f"bound at {bound.span}",
+            )
 
 
 def _check_parameters(call: Call, kind: str, task: FnValue) -> None:
@@ -144,13 +171,18 @@ def activate(call: Call) -> Value:
     value = call.value(0, t.LOCAL_TASK_ID)
     if isinstance(value, Const) and isinstance(value.data, FnValue) and value.data.decl.kind == "task":
         call.fail(f"@activate takes a local_task_id, not task '{value.data.decl.name}'", 0)
-    if value.type != t.LOCAL_TASK_ID:
+    if value.type != t.LOCAL_TASK_ID and not names_task(call, value.type):
         call.fail(f"expected type 'local_task_id', got: '{value.type.name}'", 0)
     operand = call.frame.operand(value, call.arg_span(0))
     if call.frame.comptime:
         call.frame.unit.pe(call.span).activated.append(operand)
         return VOID_VALUE
     return call.intrinsic("activate", (operand,))
+
+
+def names_task(call: Call, type_: t.Type) -> bool:
+    """Whether a color stands for a local task, as in files of the dialect that binds tasks to colors (`@bind_task`)."""
+    return type_ == t.COLOR and call.frame.unit.session.arch == "wse2" and binds_colors(call.frame.module.file)
 
 
 def id_space(call: Call, type_: t.Type, index: int) -> str:
@@ -200,6 +232,7 @@ def set_teardown_handler(call: Call) -> Value:
         call.fail(f"expected type 'color', got: '{color.type.name}'", 1)
     if color.data in state.teardown:
         call.fail(f"color {color.data} has a teardown handler already", hint=f"set at {state.teardown[color.data][1]}")
+    check_teardown_id(call)
     state.teardown[color.data] = (handler_argument(call, 0), call.span)
     return VOID_VALUE
 
@@ -217,9 +250,9 @@ def set_control_task_table(call: Call) -> Value:
         fields = Fields(call.const(0), call.arg_span(0), "the table configuration", ("instructions", "stride"))
         instructions, stride = fields.number("instructions", 4), fields.number("stride", 1)
     if instructions not in (2, 4, 8):
-        call.fail(f"'instructions' must be 2, 4 or 8, got {instructions}")
+        call.fail(f"'instructions' must be 2, 4 or 8, got {instructions}", 0)
     if not 1 <= stride <= 7:
-        call.fail(f"'stride' must be 1 to 7, got {stride}")
+        call.fail(f"'stride' must be 1 to 7, got {stride}", 0)
     state.control_table = (instructions, stride)
     return VOID_VALUE
 

@@ -50,6 +50,8 @@ def bitcast(call: Call) -> Value:
 
 @builtin("ptrcast", args=2)
 def ptrcast(call: Call) -> Value:
+    if call.frame.comptime and not call.span.file.is_system:
+        call.fail("@ptrcast is not allowed in comptime code; use it in run-time code")
     type_, value = call.type(0), call.value(1)
     if not isinstance(type_, t.PointerType):
         call.fail(f"expected a pointer type, got: '{type_.name}'", 0)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
-from fabrica_bench.csl.sema import lower
+from fabrica_bench.csl.sema import limits, lower
+from fabrica_bench.csl.sema.coerce import check_function_address
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.places import (
     CellPlace,
@@ -37,6 +38,8 @@ def load(frame: Frame, place_: Place, span: ast.Span) -> Value:
         case ValuePlace(value) | ConstPlace(value=value):
             return value
         case CellPlace(cell, path, type_):
+            if isinstance(type_, t.ArrayType | t.StructType):
+                frame.unit.session.step(span, limits.bulk_steps(t.leaf_count(type_)))
             return Const(type_, copy_data(read_path(cell.data, path)))
         case RegPlace(variable):
             _need_runtime(frame, span)
@@ -196,6 +199,7 @@ def pointer_to(frame: Frame, place_: Place, span: ast.Span) -> Value:
         case PackedPlace():
             fail(span, "address of packed struct field is unsupported")
         case ValuePlace(Const() as value) if isinstance(value.type, t.FnType):
+            check_function_address(value.data, span)
             return Const(t.PointerType(value.type, True), value.data)
         case ValuePlace(Agg() | Rt()) if not isinstance(place_.type, t.DsdType):
             fail(span, "the address of a temporary can't be taken", "store it in a variable first")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fabrica_bench.csl import ast, floats, ir
 from fabrica_bench.csl import types as t
+from fabrica_bench.csl.sema import limits
 from fabrica_bench.csl.sema.coerce import coerce, peer_type
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.lower import check_runtime_type, operand
@@ -42,16 +43,19 @@ _INTEGER_ONLY = frozenset(["%", "&", "|", "^", "<<", ">>"])
 MAX_SHIFT = 4096
 
 
-def binary(frame: Frame, op: str, a: Value, b: Value, span: ast.Span) -> Value:
-    """`a op b` for every infix operator except `and` and `or`."""
+def binary(
+    frame: Frame, op: str, a: Value, b: Value, span: ast.Span, sides: tuple[ast.Span, ast.Span] | None = None
+) -> Value:
+    """`a op b` for every infix operator except `and` and `or`. `sides`: where the operands are."""
     if op in CMP_OPS:
-        return compare(frame, op, a, b, span)
+        return compare(frame, op, a, b, span, sides)
     if op in ("<<", ">>"):
         return _shift(frame, op, a, b, span)
     if op in ("&", "|", "^") and a.type == t.BOOL and b.type == t.BOOL:
         fail(span, f"operator '{op}' is not defined for type 'bool'", "use 'and', 'or' or '!='")
     type_ = _operand_type(frame, op, a, b, span)
-    a, b = coerce(frame, a, type_, span), coerce(frame, b, type_, span)
+    left, right = sides or (span, span)
+    a, b = coerce(frame, a, type_, left), coerce(frame, b, type_, right)
     if isinstance(a, Const) and isinstance(b, Const):
         return Const(type_, _fold(op, type_, a.data, b.data, span))
     if op in ("/", "%") and isinstance(b, Const) and t.is_integer(type_) and b.data == 0:
@@ -97,7 +101,13 @@ def _fold(op: str, type_: t.Type, a: Any, b: Any, span: ast.Span) -> Any:
         return floats.round_to(type_.name, result)
     result = _fold_int(op, a, b, span)
     # Like at run time, fixed-width arithmetic wraps.
-    return type_.wrap(result) if isinstance(type_, t.IntType) else result
+    return type_.wrap(result) if isinstance(type_, t.IntType) else _bounded(result, span)
+
+
+def _bounded(value: int, span: ast.Span) -> int:
+    if value.bit_length() > limits.INTEGER_BITS:
+        fail(span, f"the comptime_int has more than {limits.INTEGER_BITS} bits")
+    return value
 
 
 def _fold_int(op: str, a: int, b: int, span: ast.Span) -> int:
@@ -170,13 +180,15 @@ def _fold_shift(op: str, type_: t.Type, a: int, amount: int, span: ast.Span) -> 
     if op == ">>":
         return a >> amount
     result = a << amount
-    return type_.wrap(result) if isinstance(type_, t.IntType) else result
+    return type_.wrap(result) if isinstance(type_, t.IntType) else _bounded(result, span)
 
 
 # ------------------------------------------------------------------------------------------------ comparison
 
 
-def compare(frame: Frame, op: str, a: Value, b: Value, span: ast.Span) -> Value:
+def compare(
+    frame: Frame, op: str, a: Value, b: Value, span: ast.Span, sides: tuple[ast.Span, ast.Span] | None = None
+) -> Value:
     """`a op b` for comparison operators."""
     if isinstance(a.type, t.FnType) or isinstance(b.type, t.FnType):
         fail(span, f"invalid comparison operation for type: '{a.type.name}'")
@@ -186,7 +198,8 @@ def compare(frame: Frame, op: str, a: Value, b: Value, span: ast.Span) -> Value:
         fail(span, f"invalid comparison operation for type: '{type_.name}'")
     if not ordered and not _has_equality(type_):
         fail(span, f"invalid comparison operation for type: '{type_.name}'")
-    a, b = coerce(frame, a, type_, span), coerce(frame, b, type_, span)
+    at = sides or (span, span)
+    a, b = coerce(frame, a, type_, at[0]), coerce(frame, b, type_, at[1])
     if isinstance(a, Const) and isinstance(b, Const):
         return bool_value(_compare_data(op, type_, a.data, b.data))
     check_runtime_type(frame, type_, span)

@@ -12,7 +12,8 @@ class FnBuilder:
     """Blocks, registers and frame of a function under construction.
 
     `loc` is attached to every instruction emitted. A block that nothing jumps to is dead: what would be emitted there
-    is dropped, and `is_live` tells the analyser that it need not look at the code.
+    is dropped, and `is_live` tells the analyser that it need not look at the code. `size`: instructions
+    and blocks.
     """
 
     def __init__(self) -> None:
@@ -21,6 +22,7 @@ class FnBuilder:
         self.current = 0
         self.frame_size = 0
         self.loc = 0
+        self.size = 0
         self.variables: set[int] = set()
         self._preds: list[int] = [1]
 
@@ -39,6 +41,7 @@ class FnBuilder:
         return ir.Reg(index)
 
     def new_block(self) -> int:
+        self.size += 1
         self.blocks.append([])
         self._preds.append(0)
         return len(self.blocks) - 1
@@ -47,10 +50,17 @@ class FnBuilder:
         """Continue emitting in `block`."""
         self.current = block
 
+    def revive(self) -> None:
+        """Make what follows live, to look at the rest of a function that has an error already."""
+        if not self.is_live:
+            self.enter(self.new_block())
+            self._preds[self.current] = 1
+
     def emit(self, instr: ir.Instr) -> None:
         """Append an instruction that is not a terminator."""
         if self.is_live:
             instr.loc = self.loc
+            self.size += 1
             self.blocks[self.current].append(instr)
 
     def terminate(self, instr: ir.Instr) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.diagnostics import CslError
-from fabrica_bench.csl.sema import access, lower, places
+from fabrica_bench.csl.sema import access, limits, lower, places
 from fabrica_bench.csl.sema.builder import FnBuilder
 from fabrica_bench.csl.sema.control import Merge, Target, run_statements
 from fabrica_bench.csl.sema.dispatch import expression
@@ -40,6 +40,8 @@ def signature(unit: Unit, function: FnValue) -> Signature:
     if found is not None:
         return found
     decl = function.decl
+    if decl.is_inline and decl.attributes.linkname is not None:
+        fail(decl.attributes.linkname.span, f"inline function '{decl.name}' can't have a 'linkname'")
     names = {param.name for param in decl.params if param.name is not None}
     frame = function.module.frame()
     params: list[t.Type | None] = []
@@ -180,6 +182,7 @@ def _call_at_comptime(
     limit = session.options.comptime_func_depth_limit
     if session.call_depth >= limit:
         fail(span, f"comptime calls are nested more than {limit} deep", "raise --comptime-func-depth-limit")
+    session.step(span, limits.CALL_STEPS)
     scope = Scope()
     for param, value in zip(decl.params, values, strict=True):
         if param.name is not None:
@@ -211,6 +214,7 @@ def _call_inline(
     session = frame.unit.session
     if session.call_depth >= MAX_INLINE_DEPTH:
         fail(span, f"inline calls are nested more than {MAX_INLINE_DEPTH} deep")
+    session.step(span, limits.CALL_STEPS)
     merge = Merge(frame, result, span)
     target = Target(None, is_loop=False, is_comptime=False, merge=merge)
     activation = Activation(decl.name, result, found.address_taken, inline_return=target, is_runtime=True)
@@ -347,6 +351,9 @@ def request(
     unit.function_names[base] = count + 1
     name = base if count == 0 else f"{base}${count}"
     instance = FnInstance(name, function, plans, result, found.address_taken, span)
+    if len(unit.functions) >= limits.FUNCTIONS:
+        message = f"the program of a PE has more than {limits.FUNCTIONS} functions, instances included"
+        fail(span, message, "does a generic function call itself with ever new comptime arguments?")
     unit.functions[key] = instance
     unit.worklist.append(instance)
     return instance

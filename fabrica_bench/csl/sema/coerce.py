@@ -53,6 +53,8 @@ def try_coerce(frame: Frame, value: Value, type_: t.Type, span: ast.Span) -> Val
     if isinstance(value, Const):
         found = _coerce_const(value, type_, span)
         if found is not None:
+            if isinstance(found, Const) and isinstance(found.data, FnValue) and isinstance(type_, t.PointerType):
+                check_function_address(found.data, span)
             return found
     if isinstance(source, t.PointerType) and isinstance(type_, t.PointerType):
         return _retype(value, type_) if pointer_fits(source, type_) else None
@@ -128,6 +130,15 @@ def _coerce_function(value: Const, type_: t.Type) -> Value | None:
     if isinstance(source, t.FnType) and isinstance(wanted, t.FnType) and fn_matches(source, wanted):
         return Const(type_, value.data)
     return None
+
+
+def check_function_address(function: FnValue, span: ast.Span) -> None:
+    """Functions that exist only where they are called can't be pointed to."""
+    decl = function.decl
+    if decl.is_inline:
+        fail(span, f"inline function '{decl.name}' has no address")
+    if any(param.is_comptime or param.type_expr is None for param in decl.params):
+        fail(span, f"generic function '{decl.name}' has no address", "wrap it in a function with fixed types")
 
 
 def fn_matches(source: t.FnType, wanted: t.FnType) -> bool:

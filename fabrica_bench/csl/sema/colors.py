@@ -138,8 +138,11 @@ def _convert(session: Session, color: int, value: Const, span: ast.Span) -> ir.C
     if any(swaps) and session.arch == "wse3":
         fail(span, "color swap is not supported on wse3")
     rx_value, tx_value = routes.get("rx"), routes.get("tx")
+    inputs = 0 if rx_value is None else directions(rx_value, span, "'rx'")
+    if inputs.bit_count() > 1 and session.arch == "wse3":
+        fail(span, "'rx' has several directions: on wse3 a color has one input at a time", "switch positions change it")
     config = ir.ColorConfig(
-        rx=0 if rx_value is None else directions(rx_value, span, "'rx'"),
+        rx=inputs,
         tx=0 if tx_value is None else directions(tx_value, span, "'tx'"),
         color_swap_x=swaps[0],
         color_swap_y=swaps[1],

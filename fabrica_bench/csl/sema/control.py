@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
-from fabrica_bench.csl.diagnostics import CslError
-from fabrica_bench.csl.sema import lower
+from fabrica_bench.csl.diagnostics import CslError, Diagnostic
+from fabrica_bench.csl.sema import limits, lower
 from fabrica_bench.csl.sema.coerce import coerce, peer_type
 from fabrica_bench.csl.sema.dispatch import STATEMENTS, expression, statement
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.frame import BreakSignal, ContinueSignal, Frame, ReturnSignal, Scope
-from fabrica_bench.csl.values import VOID_VALUE, Const, Rt, Value, const_key
+from fabrica_bench.csl.values import UNKNOWN, VOID_VALUE, Const, Rt, Value, const_key
 
 if TYPE_CHECKING:
     from fabrica_bench.csl.sema.builder import FnBuilder
@@ -102,7 +102,10 @@ class Target:
 
 
 def run_statements(frame: Frame, stmts: Sequence[ast.Stmt]) -> None:
-    """Statements in a scope of their own; what can't be reached at run time is not analysed."""
+    """Statements in a scope of their own; what can't be reached at run time is not analysed.
+
+    After an error in run-time code the following statements are still looked at; all errors are raised at the end.
+    """
     saved = frame.scope
     frame.scope = Scope(saved)
     try:
@@ -112,12 +115,51 @@ def run_statements(frame: Frame, stmts: Sequence[ast.Stmt]) -> None:
                 step(stmt.span)
                 STATEMENTS[type(stmt)](frame, stmt)
         else:
-            for stmt in stmts:
-                if not frame.code(stmt.span).is_live:
-                    break
-                STATEMENTS[type(stmt)](frame, stmt)
+            _run_all(frame, stmts)
     finally:
         frame.scope = saved
+
+
+def run_independent(frame: Frame, stmts: Sequence[ast.Stmt]) -> None:
+    """The statements of a top-level comptime or layout block: as `run_statements`, going on after an error."""
+    saved = frame.scope
+    frame.scope = Scope(saved)
+    try:
+        _run_all(frame, stmts)
+    finally:
+        frame.scope = saved
+
+
+def _run_all(frame: Frame, stmts: Sequence[ast.Stmt]) -> None:
+    errors: list[Diagnostic] = []
+    failed = False
+    scope, depth, target_count = frame.scope, frame.depth, len(frame.activation.targets)
+    for stmt in stmts:
+        if not frame.comptime and not frame.code(stmt.span).is_live:
+            break
+        try:
+            STATEMENTS[type(stmt)](frame, stmt)
+        except CslError as problem:
+            errors += problem.diagnostics
+            failed = True
+            if _ends_here(frame, stmt) or len(errors) >= limits.ERRORS:
+                break
+            frame.scope, frame.depth = scope, depth
+            del frame.activation.targets[target_count:]
+            if isinstance(stmt, ast.VarDecl):
+                scope.names.setdefault(stmt.name, UNKNOWN)
+            if not frame.comptime:
+                frame.code(stmt.span).revive()
+    if failed:
+        raise CslError(errors)
+
+
+def _ends_here(frame: Frame, stmt: ast.Stmt) -> bool:
+    """Whether nothing after a faulty statement is worth a look."""
+    if isinstance(stmt, ast.Return | ast.Break | ast.Continue):
+        return True
+    layout = frame.unit.layout
+    return frame.comptime and layout is not None and not layout.width
 
 
 def check_label(frame: Frame, label: str | None, span: ast.Span) -> None:

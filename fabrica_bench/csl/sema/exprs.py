@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins.registry import run_builtin
-from fabrica_bench.csl.sema import access, arith, places
+from fabrica_bench.csl.sema import access, arith, limits, places
 from fabrica_bench.csl.sema.coerce import make_struct
 from fabrica_bench.csl.sema.dispatch import expression
 from fabrica_bench.csl.sema.errors import fail
-from fabrica_bench.csl.sema.session import MAX_COMPTIME_ELEMENTS
 from fabrica_bench.csl.values import (
     VOID_VALUE,
     Const,
@@ -107,7 +106,7 @@ def binary(frame: Frame, node: ast.Binary, hint: t.Type | None) -> Value:
         return _short_circuit(frame, node)
     a = frame.expr(node.lhs)
     b = frame.expr(node.rhs)
-    return arith.binary(frame, node.op, a, b, node.span)
+    return arith.binary(frame, node.op, a, b, node.span, (node.lhs.span, node.rhs.span))
 
 
 def _short_circuit(frame: Frame, node: ast.Binary) -> Value:
@@ -177,6 +176,7 @@ def _anonymous_type(frame: Frame, node: ast.InitList, parts: list[Value]) -> t.S
         fail(node.span, "either all fields of a struct literal have a name, or none")
     fields = tuple(t.Field(name, part.type) for name, part in zip(names, parts, strict=True))
     found = frame.unit.literal_types[node] = t.StructType("struct", "auto", fields)
+    limits.check_size(found, node.span)
     return found
 
 
@@ -228,7 +228,7 @@ def _runtime_union(frame: Frame, type_: t.StructType, value: Value, span: ast.Sp
 
 
 def _array_literal(frame: Frame, node: ast.InitList, type_: t.ArrayType) -> Value:
-    check_array_size(type_, node.span)
+    charge(frame, type_, node.span)
     if len(node.inits) != type_.count:
         fail(node.span, f"expected {type_.count} elements, got {len(node.inits)}")
     parts = []
@@ -253,7 +253,7 @@ def runtime_array(frame: Frame, type_: t.ArrayType, parts: list[Value], span: as
     return Rt(type_, slot)
 
 
-def check_array_size(type_: t.ArrayType, span: ast.Span) -> None:
-    """Bound the memory that comptime evaluation may take."""
-    if type_.count > MAX_COMPTIME_ELEMENTS:
-        fail(span, f"an array of {type_.count} elements is too large", f"the limit is {MAX_COMPTIME_ELEMENTS}")
+def charge(frame: Frame, type_: t.Type, span: ast.Span) -> None:
+    """Count the work of making or copying a value as comptime steps."""
+    if isinstance(type_, t.ArrayType | t.StructType):
+        frame.unit.session.step(span, limits.bulk_steps(t.leaf_count(type_)))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
+from fabrica_bench.csl.sema import limits
 from fabrica_bench.csl.sema.dispatch import EXPRESSIONS, STATEMENTS
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.values import VOID_VALUE, Binding, Const, Rt, Value
@@ -196,6 +197,8 @@ class Frame:
         """The builder, positioned at `span`; an error at comptime."""
         if self.builder is None or self.comptime:
             fail(span, "this operation needs run time and can't be evaluated at comptime")
+        if self.builder.size > limits.FUNCTION_INSTRUCTIONS:
+            fail(span, "the function is too large: its instructions alone would fill PE memory several times")
         self.builder.loc = self.unit.location(span)
         return self.builder
 

@@ -37,6 +37,7 @@ class LayoutState:
     height: int = 0
     tiles: dict[tuple[int, int], TileCode] = field(default_factory=dict)
     colors: dict[tuple[int, int], dict[int, ir.ColorConfig]] = field(default_factory=dict)
+    color_spans: dict[tuple[int, int], dict[int, ast.Span]] = field(default_factory=dict)
     names: dict[str, AdvertisedName] = field(default_factory=dict)
 
     def check_inside(self, x: int, y: int, span: ast.Span) -> None:

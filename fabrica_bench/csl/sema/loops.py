@@ -154,6 +154,7 @@ def _unrolled_loop(frame: Frame, node: ast.For, items: Iterator[Value]) -> None:
 
 def check_inlined(frame: Frame, count: int, span: ast.Span) -> None:
     limit = frame.unit.session.options.max_inlined_iterations
+    frame.unit.session.step(span)
     if count >= limit:
         fail(span, f"exceeded the maximum of {limit} inlined iterations", "raise --max-inlined-iterations")
 

@@ -160,6 +160,8 @@ class ModuleInstance:
             fail(decl.name_span, f"constant '{decl.name}' has no value")
         found = value.type if value is not None else type_
         assert found is not None
+        from fabrica_bench.csl.sema.lower import check_runtime_type
+
         is_const = decl.kind is ast.VarKind.CONST
         if is_const:
             entry.value = value
@@ -167,6 +169,13 @@ class ModuleInstance:
             if found.is_comptime_only or found == t.VOID:
                 hint = "give it a run-time type, or make it a const"
                 fail(decl.name_span, f"variable of type '{found.name}' must be comptime-known", hint)
+            if decl.storage is not None and not is_exportable(found):
+                fail(
+                    decl.name_span,
+                    f"'{decl.name}' of type '{found.name}' can't be {decl.storage}",
+                    "numbers, bool, color, enums, pointers, extern and packed structs, and arrays of those can",
+                )
+            check_runtime_type(frame, found, decl.name_span)
             entry.variable = self.make_variable(decl, found, None if value is None else value.data)
 
     def make_variable(self, decl: ast.VarDecl, type_: t.Type, init: Any) -> GlobalVar:
@@ -244,6 +253,18 @@ def import_module(frame: Frame, path: Path, params: Mapping[str, Const], span: a
             unit.session.warn(span, f"module '{instance.source.path}' has no param named '{param}'")
     unit.add_instance(instance)
     return instance
+
+
+def is_exportable(type_: t.Type) -> bool:
+    """Whether a variable can be `export` or `extern` (Cerebras SDK docs, "Storage Classes", 1.4 and 2.10 together)."""
+    match type_:
+        case t.ArrayType():
+            return is_exportable(type_.element)
+        case t.StructType():
+            return type_.layout != "auto" and all(is_exportable(entry.type) for entry in type_.fields)
+        case t.IdType():
+            return type_ == t.COLOR
+    return type_ == t.BOOL or isinstance(type_, t.IntType | t.FloatType | t.EnumType | t.PointerType)
 
 
 def with_label(value: Const, name: str) -> Const:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
+from fabrica_bench.csl.sema import limits
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.values import Const
 
@@ -74,5 +75,5 @@ def undeclared(frame: Frame, name: str, span: ast.Span) -> NoReturn:
         if scope.parent is None:
             break
         scope = scope.parent
-    close = get_close_matches(name, known, 1)
+    close = get_close_matches(name, known[-limits.SUGGESTIONS :], 1)
     fail(span, f"use of undeclared identifier '{name}'", f"did you mean '{close[0]}'?" if close else None)

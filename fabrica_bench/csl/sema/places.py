@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.sema.dispatch import PLACES, place
+from fabrica_bench.csl.sema.errors import already_reported
 from fabrica_bench.csl.sema.names import predeclared, undeclared
-from fabrica_bench.csl.values import Binding, Cell, Const, GlobalVar, MemVar, RegVar, Value
+from fabrica_bench.csl.values import Binding, Cell, Const, GlobalVar, MemVar, RegVar, Unknown, Value
 
 if TYPE_CHECKING:
     from fabrica_bench.csl.sema.frame import Frame
@@ -112,6 +113,8 @@ def binding_place(binding: Binding) -> Place:
             return MemPlace(binding.type, binding.address, 0, binding.is_const)
         case GlobalVar():
             return GlobalPlace(binding.type, binding, 0, binding.is_const)
+        case Unknown():
+            raise already_reported()
     return ValuePlace(binding)
 
 

@@ -13,14 +13,15 @@ from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins import load_all
 from fabrica_bench.csl.diagnostics import CslError, Diagnostic
 from fabrica_bench.csl.linker import link
-from fabrica_bench.csl.sema import register_all
+from fabrica_bench.csl.sema import register_all, reserved
 from fabrica_bench.csl.sema.calls import lower_instance, runtime_instance
-from fabrica_bench.csl.sema.checks import warn_about
-from fabrica_bench.csl.sema.control import run_statements
+from fabrica_bench.csl.sema.checks import check_images
+from fabrica_bench.csl.sema.control import run_independent
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.layout import LayoutState, TileCode
 from fabrica_bench.csl.sema.modules import ModuleInstance, params_key
-from fabrica_bench.csl.sema.session import LIBRARY, Session
+from fabrica_bench.csl.sema.routing import Routes, warn_about_routes
+from fabrica_bench.csl.sema.session import BUDGET_SPENT, LIBRARY, Session
 from fabrica_bench.csl.sema.unit import PeState, Unit
 from fabrica_bench.csl.values import Const, FnValue
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Distinct PE programs with errors after which no more are looked at.
 MAX_FAILED_IMAGES = 4
+#: Filters of a PE (Cerebras SDK docs); the number on WSE-3 is not public.
+WSE2_FILTERS = 6
 #: Python frames that analysis may nest; expressions and comptime calls recurse.
 RECURSION_LIMIT = 20_000
 
@@ -90,11 +93,25 @@ def _analyse(options: CompileOptions, compile_: Callable[[Session, CompileOption
         program = compile_(session, options)
     except RecursionError:
         raise CslError([_too_deep(), *session.warnings]) from None
+    except MemoryError:
+        raise CslError([_too_big()]) from None
     except CslError as problem:
-        raise CslError([*problem.diagnostics, *session.warnings]) from None
+        raise CslError([*_once(problem.diagnostics), *session.warnings]) from None
     finally:
         sys.setrecursionlimit(before)
     return CompileOutput(program, session.warnings)
+
+
+def _once(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    """After the budget of comptime steps is spent every further part of the program fails with the same message."""
+    spent = [item for item in diagnostics if item.message.startswith(BUDGET_SPENT)]
+    return [item for item in diagnostics if item not in spent[1:]]
+
+
+def _too_big() -> Diagnostic:
+    from fabrica_bench.csl.diagnostics import Severity
+
+    return Diagnostic(Severity.ERROR, "compiling the program takes more memory than this process may use")
 
 
 def _too_deep() -> Diagnostic:
@@ -115,7 +132,12 @@ def _assemble(session: Session, layout: LayoutState, root: ModuleInstance | None
     options = session.options
     images, tiles = _images(session, layout)
     if root is not None:
-        _check_names(layout, images)
+        _check_names(session, layout, images)
+    streams = reserved.stream_colors(root.unit) if root is not None else {}
+    colors = _merged_colors(layout, images, tiles)
+    if root is not None:
+        linked = [(compiled.unit, compiled.image) for compiled in images]
+        warn_about_routes(Routes(colors, tiles, linked, layout.color_spans, streams))
     return ir.Program(
         arch=options.arch,
         width=layout.width,
@@ -124,13 +146,13 @@ def _assemble(session: Session, layout: LayoutState, root: ModuleInstance | None
         offset=options.fabric_offsets,
         images=[compiled.image for compiled in images],
         tiles=tiles,
-        colors=_merged_colors(layout, images, tiles),
+        colors=colors,
         exports=[name.entry for name in layout.names.values()],
         params=_resolved_params(root) if root is not None else {},
         fp16=options.fp16,
         memcpy=options.memcpy,
         channels=options.channels,
-        stream_colors=_stream_colors(root.unit) if root is not None else {},
+        stream_colors=streams,
         source_lines=_source_lines(images),
     )
 
@@ -174,7 +196,7 @@ def evaluate_layout(session: Session, path: Path) -> tuple[Unit, ModuleInstance]
     unit = Unit(session, layout=LayoutState())
     root = ModuleInstance(unit, file, "", _command_line_params(session, file), 0, None)
     unit.add_instance(root)
-    unit.attempt(lambda: run_statements(root.frame("L"), blocks[0].body.stmts))
+    unit.attempt(lambda: run_independent(root.frame("L"), blocks[0].body.stmts))
     assert unit.layout is not None
     if not unit.errors:
         unit.layout.check_complete(blocks[0].span)
@@ -224,24 +246,6 @@ def _resolved_params(root: ModuleInstance) -> dict[str, str]:
     return found
 
 
-def _stream_colors(unit: Unit) -> dict[int, str]:
-    """Colors of the host streams: params of the layout's `<memcpy/get_params>`."""
-    colors: dict[int, str] = {}
-    for instance in unit.instances:
-        if instance.source.absolute != str(LIBRARY / "memcpy" / "get_params.csl"):
-            continue
-        for name, value in instance.params.items():
-            direction = "h2d" if name.startswith("MEMCPYH2D_") else "d2h" if name.startswith("MEMCPYD2H_") else ""
-            if not direction or value.type == t.VOID:
-                continue
-            if value.type != t.COLOR:
-                fail(instance.origin, f"'{name}' must be a color, got: '{value.type.name}'")
-            if value.data in colors:
-                fail(instance.origin, f"color {value.data} is used by two host streams")
-            colors[value.data] = direction
-    return colors
-
-
 # ---------------------------------------------------------------------------------------------------- images
 
 
@@ -285,7 +289,12 @@ def _images(session: Session, layout: LayoutState) -> tuple[list[CompiledImage],
     if errors or failed:
         raise CslError(errors)
     for path in dict.fromkeys(code.path for code in codes):
-        warn_about([(compiled.unit, compiled.image) for compiled in images if compiled.code.path == path])
+        try:
+            check_images([(compiled.unit, compiled.image) for compiled in images if compiled.code.path == path])
+        except CslError as problem:
+            errors.extend(problem.diagnostics)
+    if errors:
+        raise CslError(errors)
     return images, tiles
 
 
@@ -328,6 +337,7 @@ def analyse_unit(unit: Unit) -> None:
     for task in unit.pe_state.tasks:
         unit.attempt(lambda task=task: runtime_instance(unit, task.function, task.span))  # type: ignore[misc]
     drain(unit)
+    reserved.check_program(unit)
 
 
 def drain(unit: Unit) -> None:
@@ -340,7 +350,7 @@ def drain(unit: Unit) -> None:
 def _run_comptime_blocks(instance: ModuleInstance, context: str) -> None:
     for block in instance.comptime_blocks():
         instance.unit.attempt(
-            lambda block=block: run_statements(instance.frame(context), block.body.stmts)  # type: ignore[misc]
+            lambda block=block: run_independent(instance.frame(context), block.body.stmts)  # type: ignore[misc]
         )
 
 
@@ -359,7 +369,7 @@ def _request_exports(instance: ModuleInstance) -> None:
 # --------------------------------------------------------------------------------------------- whole program
 
 
-def _check_names(layout: LayoutState, images: list[CompiledImage]) -> None:
+def _check_names(session: Session, layout: LayoutState, images: list[CompiledImage]) -> None:
     """Exported symbols agree with the names that the layout advertises."""
     errors: list[Diagnostic] = []
     for compiled in images:
@@ -389,6 +399,10 @@ def _check_names(layout: LayoutState, images: list[CompiledImage]) -> None:
                 errors.extend(problem.diagnostics)
     if errors:
         raise CslError(errors)
+    for name, advertised in layout.names.items():
+        if not any(name in compiled.unit.pe_state.exports for compiled in images):
+            hint = f'a PE program must call @export_symbol(..., "{name}")'
+            session.warn(advertised.span, f"no PE exports the symbol '{name}'", hint)
 
 
 def _merged_colors(
@@ -407,6 +421,10 @@ def _merged_colors(
                     compiled.code.span,
                     f"color {min(twice)} of PE ({x}, {y}) is configured in the layout and by @set_local_color_config",
                 )
-            row.append({**configs, **local} if local else configs)
+            all_configs = {**configs, **local} if local else configs
+            filters = sum(config.filter is not None for config in all_configs.values())
+            if filters > WSE2_FILTERS and compiled.unit.session.arch == "wse2":
+                fail(compiled.code.span, f"PE ({x}, {y}) has {filters} filters, but a PE has {WSE2_FILTERS}")
+            row.append(all_configs)
         merged.append(row)
     return merged

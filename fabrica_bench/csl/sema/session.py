@@ -10,6 +10,7 @@ from fabrica_bench.csl import ast, ir, source
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.diagnostics import Diagnostic, Severity
 from fabrica_bench.csl.parser import parse_file
+from fabrica_bench.csl.sema import limits
 from fabrica_bench.csl.sema.errors import fail
 
 if TYPE_CHECKING:
@@ -17,10 +18,16 @@ if TYPE_CHECKING:
 
 LIBRARY = Path(__file__).resolve().parent.parent / "lib"
 
-#: Statements executed at comptime before the compiler gives up on a program that does not seem to end.
-STEP_BUDGET = 100_000_000
-#: Elements of the largest array that may exist at comptime; PE memory holds at most 49152.
-MAX_COMPTIME_ELEMENTS = 1 << 20
+
+BUDGET_SPENT = "comptime evaluation exceeded"
+_SHOWN_PATH = 200
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 class Session:
@@ -32,6 +39,7 @@ class Session:
         self.fp16 = t.FloatType(options.fp16)
         self.warnings: list[Diagnostic] = []
         self.steps = 0
+        self.printed_lines = 0
         self.call_depth = 0
         self.color_configs: dict[Any, ir.ColorConfig] = {}
         self._files: dict[str, ast.File] = {}
@@ -64,17 +72,53 @@ class Session:
             folders = [*self._search, LIBRARY]
             for folder in folders:
                 candidate = folder / f"{name}.csl"
-                if candidate.is_file():
-                    return candidate
+                if _is_file(candidate):
+                    return self._confined(candidate, spelled, span)
             fail(
                 span,
                 f"unable to open module '{spelled}': no such library",
                 "import paths searched: " + ", ".join(map(str, self._search)) if self._search else "give --import-path",
             )
-        candidate = Path(os.path.normpath(Path(importer.absolute).parent / spelled))
-        if not candidate.is_file():
-            fail(span, f"unable to open '{spelled}': no such file", f"looked for {self._display(str(candidate))}")
-        return candidate
+        return self.find_file(spelled, importer, span)
+
+    def find_file(self, spelled: str, importer: ast.SourceFile, span: ast.Span) -> Path:
+        """A file named absolutely, or relative to the one that names it, or else to the program's top-level file."""
+        shown = spelled if spelled.isprintable() and len(spelled) <= _SHOWN_PATH else f"{spelled[:_SHOWN_PATH]!r}"
+        tried: list[str] = []
+        for folder in self._folders(importer):
+            candidate = Path(os.path.normpath(folder / spelled))
+            self._confined(candidate, shown, span)
+            if _is_file(candidate):
+                return candidate
+            tried.append(self._display(str(candidate)))
+        place = " and ".join(dict.fromkeys(tried)) if shown is spelled else "a file with this name"
+        fail(span, f"unable to open '{shown}': no such file", f"looked for {place}")
+
+    def _folders(self, importer: ast.SourceFile) -> tuple[Path, ...]:
+        """Where relative paths start: the importing file's folder as it was named, then as it is behind symbolic links,
+        then the folder of the program's top-level file."""
+        near = Path(importer.absolute).parent
+        if importer.is_system:
+            return (near,)
+        return near, Path(os.path.realpath(near)), Path(os.path.abspath(self.options.file)).parent
+
+    def _confined(self, path: Path, spelled: str, span: ast.Span) -> Path:
+        """The path; an error if imports are confined and it leads elsewhere, links followed."""
+        if not self.options.confine_imports:
+            return path
+        roots = [Path(self.options.file).parent, *self._search, LIBRARY]
+        try:
+            real = os.path.realpath(path)
+            inside = any(Path(real).is_relative_to(os.path.realpath(root)) for root in roots)
+        except (OSError, ValueError):
+            inside = False
+        if not inside:
+            fail(
+                span,
+                f"'{spelled}' lies outside the program's folder",
+                "with --confine-imports, files must lie in the folder of the layout file, or below a search path",
+            )
+        return path
 
     @staticmethod
     def _display(path: str) -> str:
@@ -86,18 +130,31 @@ class Session:
     def warn(self, span: ast.Span | None, message: str, hint: str | None = None) -> None:
         """Add a warning, once per place and text."""
         key = (str(span), message)
-        if key not in self._warned:
+        if key not in self._warned and len(self._warned) < limits.WARNINGS:
             self._warned.add(key)
             self.warnings.append(Diagnostic(Severity.WARNING, message, span, hint))
+            if len(self._warned) == limits.WARNINGS:
+                self.warnings.append(Diagnostic(Severity.WARNING, "further warnings are not shown", None))
+
+    def remark(self, span: ast.Span | None, message: str, hint: str | None = None) -> None:
+        """Add a note that no flag makes an error."""
+        self.warnings.append(Diagnostic(Severity.NOTE, message, span, hint))
 
     def note(self, span: ast.Span, text: str) -> None:
         """Add what `@comptime_print` says."""
+        self.printed_lines += 1
+        if self.printed_lines > limits.PRINTED_LINES:
+            fail(span, f"@comptime_print wrote more than {limits.PRINTED_LINES} lines", "print less, outside of loops")
+        self.step(span, limits.bulk_steps(len(text)))
+        if len(text) > limits.PRINTED_CHARACTERS:
+            text = f"{text[: limits.PRINTED_CHARACTERS]} ... ({len(text)} characters)"
         self.warnings.append(Diagnostic(Severity.NOTE, text, span))
 
     # ------------------------------------------------------------------------------------------ budget
 
-    def step(self, span: ast.Span) -> None:
-        """Count one statement executed at comptime."""
-        self.steps += 1
-        if self.steps > STEP_BUDGET:
-            fail(span, f"comptime evaluation exceeded {STEP_BUDGET} steps", "is there a loop that never ends?")
+    def step(self, span: ast.Span, count: int = 1) -> None:
+        """Count work done at comptime."""
+        self.steps += count
+        if self.steps > self.options.max_comptime_steps:
+            message = f"{BUDGET_SPENT} {self.options.max_comptime_steps} steps"
+            fail(span, message, "is there a loop or a recursion that never ends? else raise --max-comptime-steps")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
-from fabrica_bench.csl.sema import access, arith, lower, places
+from fabrica_bench.csl.sema import access, arith, limits, lower, places
 from fabrica_bench.csl.sema.control import run_statements
 from fabrica_bench.csl.sema.dispatch import EXPRESSIONS, STATEMENTS, statement
 from fabrica_bench.csl.sema.errors import fail
@@ -60,6 +60,8 @@ def _declare_cell(frame: Frame, node: ast.VarDecl, type_: t.Type | None, value: 
         value = Const(type_, zero_data(type_))
     if not isinstance(value, Const):
         fail(node.name_span, f"comptime variable '{node.name}' needs a comptime-known value")
+    if isinstance(value.type, t.ArrayType | t.StructType):
+        frame.unit.session.step(node.name_span, limits.bulk_steps(t.leaf_count(value.type)))
     frame.declare(node.name, Cell(value.type, copy_data(value.data), frame.depth), node.name_span)
 
 
@@ -112,7 +114,8 @@ def assign(frame: Frame, node: ast.Assign) -> None:
     else:
         current = access.load(frame, place, node.target.span)
         operand = frame.expr(node.value)
-        value = arith.binary(frame, node.op[:-1], current, operand, node.span)
+        sides = node.target.span, node.value.span
+        value = arith.binary(frame, node.op[:-1], current, operand, node.span, sides)
     access.store(frame, place, frame.coerce(value, place.type, node.value.span), node.span)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fabrica_bench.csl import ast
 from fabrica_bench.csl import types as t
+from fabrica_bench.csl.sema import limits
 from fabrica_bench.csl.sema.dispatch import expression
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.values import Const, Value
@@ -33,7 +34,9 @@ def array_type(frame: Frame, node: ast.ArrayType, hint: t.Type | None) -> Value:
         fail(node.element.span, "the elements of an array can't be arrays", "write a multi-dimensional array: [N, M]T")
     if element in (t.VOID, t.ANYOPAQUE):
         fail(node.element.span, f"the elements of an array can't have type '{element.name}'")
-    return _type(t.ArrayType(tuple(dims), element))
+    found = t.ArrayType(tuple(dims), element)
+    limits.check_size(found, node.span)
+    return _type(found)
 
 
 @expression(ast.PointerType)
@@ -60,6 +63,7 @@ def struct_type(frame: Frame, node: ast.StructTypeExpr, hint: t.Type | None) -> 
             fail(declared.span, f"field '{declared.name}' is declared twice")
         fields.append(t.Field(declared.name, frame.type_expr(declared.type_expr)))
     found = t.StructType(node.kind, node.layout.value, tuple(fields), site=id(node))
+    limits.check_size(found, node.span)
     if node.layout is ast.Layout.PACKED:
         _check_packed(node, found)
     return _type(found)
@@ -80,14 +84,18 @@ def _check_packed(node: ast.StructTypeExpr, found: t.StructType) -> None:
 def enum_type(frame: Frame, node: ast.EnumTypeExpr, hint: t.Type | None) -> Value:
     tag: t.Type = t.U16 if node.tag is None else frame.type_expr(node.tag)
     if not isinstance(tag, t.IntType):
-        fail(node.span, f"the tag of an enum must be an integer of fixed width, got: '{tag.name}'")
+        fail(
+            node.span if node.tag is None else node.tag.span,
+            f"the tag of an enum must be an integer of fixed width, got: '{tag.name}'",
+        )
     explicit: dict[str, int] = {}
     for member in node.members:
         if member.value is not None:
-            explicit[member.name] = _member_value(frame, member, tag)
+            value = _member_value(frame, member, tag)
+            if value in explicit.values():
+                fail(member.value.span, f"two members of an enum have the same value {value}")
+            explicit[member.name] = value
     taken, following = set(explicit.values()), 0
-    if len(taken) != len(explicit):
-        fail(node.span, "two members of an enum have the same value")
     members: list[tuple[str, int]] = []
     for member in node.members:
         if any(member.name == name for name, _ in members):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.diagnostics import CslError, Diagnostic
+from fabrica_bench.csl.sema import limits
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.modules import ModuleInstance
 from fabrica_bench.csl.values import FnValue, GlobalVar, freeze
@@ -58,6 +59,7 @@ class PeState:
     control_table: tuple[int, int] | None = None
     rotating: list[tuple[str, str, int, int, int]] = field(default_factory=list)
     local_colors: dict[int, ir.ColorConfig] = field(default_factory=dict)
+    local_color_spans: dict[int, ast.Span] = field(default_factory=dict)
     exports: dict[str, Export] = field(default_factory=dict)
     config_words: dict[int, int] = field(default_factory=dict)
     rpc: ast.Span | None = None
@@ -111,6 +113,9 @@ class Unit:
         if not linked or (previous.is_export and variable.is_export):
             note = (("first defined here", previous.span),) if previous.span is not None else ()
             fail(variable.span, f"symbol '{variable.name}' is defined twice", notes=note)
+        if previous.is_const != variable.is_const:
+            kinds = ("const" if previous.is_const else "var", "const" if variable.is_const else "var")
+            fail(variable.span, f"symbol '{variable.name}' is '{kinds[0]}' elsewhere, not '{kinds[1]}'")
         if previous.type != variable.type:
             fail(
                 variable.span,
@@ -146,12 +151,16 @@ class Unit:
 
     def add_instance(self, instance: ModuleInstance) -> None:
         """Register a module instance and make the modules it imports."""
+        if len(self.instances) >= limits.MODULES:
+            fail(instance.origin, f"a program has more than {limits.MODULES} module instances")
         self.instances.append(instance)
         for name in instance.eager_globals():
             self.attempt(lambda name=name: instance.find(name))  # type: ignore[misc]
 
     def attempt(self, action: Callable[[], object]) -> None:
         """Run one independent piece of analysis, keeping its errors so that others can still be looked at."""
+        if len(self.errors) >= limits.ERRORS:
+            return
         try:
             action()
         except CslError as problem:

@@ -43,6 +43,11 @@ def contains_import(root: Any) -> bool:
     return any(isinstance(node, ast.BuiltinCall) and node.name == "import_module" for node in walk(root))
 
 
+def binds_colors(root: Any) -> bool:
+    """Whether `@bind_task` of the older dialect occurs under `root`."""
+    return any(isinstance(node, ast.BuiltinCall) and node.name == "bind_task" for node in walk(root))
+
+
 def allocates_registers(root: Any) -> bool:
     """Whether a FIFO with registers of its own is allocated under `root`."""
     nodes = list(walk(root))

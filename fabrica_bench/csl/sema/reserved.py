@@ -1,0 +1,88 @@
+"""What the host I/O layer (memcpy) keeps for itself (Cerebras SDK docs, "Host memcpy": reserved resources).
+
+The documentation adds that not all conflicts are detected by the vendor's compiler; here the ones about numbers that a
+program writes down are, because such a program can't work.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from fabrica_bench.csl import ast
+from fabrica_bench.csl import types as t
+from fabrica_bench.csl.sema.errors import fail
+from fabrica_bench.csl.sema.session import LIBRARY
+
+if TYPE_CHECKING:
+    from fabrica_bench.csl.sema.unit import Unit
+
+COLORS: Final = frozenset((21, 22, 23))
+LOCAL_TASKS: Final = frozenset((27, 28, 30))
+CONTROL_TASKS: Final = frozenset(range(33, 38))
+QUEUES: Final = {
+    # Output queue 0 is documented as reserved too, but the vendor's compiler lets official examples use it.
+    "wse2": frozenset((("input", 0),)),
+    "wse3": frozenset((("input", 0), ("input", 1), ("output", 0))),
+}
+_REMEDY = "use another number"
+
+
+def imports(unit: Unit, library: str) -> bool:
+    """Whether a module of the unit is the system library `library`."""
+    path = str(LIBRARY / f"{library}.csl")
+    return any(instance.source.absolute == path for instance in unit.instances)
+
+
+def stream_colors(unit: Unit) -> dict[int, str]:
+    """Colors of the host streams (color -> `h2d` or `d2h`): params of the layout's `<memcpy/get_params>`."""
+    colors: dict[int, str] = {}
+    for instance in unit.instances:
+        if instance.source.absolute != str(LIBRARY / "memcpy" / "get_params.csl"):
+            continue
+        for name, value in instance.params.items():
+            direction = "h2d" if name.startswith("MEMCPYH2D_") else "d2h" if name.startswith("MEMCPYD2H_") else ""
+            if not direction or value.type == t.VOID:
+                continue
+            if value.type != t.COLOR:
+                fail(instance.origin, f"'{name}' must be a color, got: '{value.type.name}'")
+            if value.data in colors:
+                fail(instance.origin, f"color {value.data} is used by two host streams")
+            colors[value.data] = direction
+    return colors
+
+
+def launch_colors(unit: Unit) -> set[int]:
+    """Colors that the unit's `<memcpy/memcpy>` got as LAUNCH, the channel of host calls until SDK 1.0."""
+    memcpy = str(LIBRARY / "memcpy" / "memcpy.csl")
+    bound = [instance.params.get("LAUNCH") for instance in unit.instances if instance.source.absolute == memcpy]
+    return {value.data for value in bound if value is not None and value.type == t.COLOR}
+
+
+def check_color(unit: Unit, color: int, span: ast.Span) -> None:
+    """Refuse a route that the layout gives to a color of the host I/O layer."""
+    if not imports(unit, "memcpy/get_params"):
+        return
+    if color in COLORS:
+        fail(span, f"color {color} is reserved for the host I/O layer", _REMEDY)
+    if color in stream_colors(unit):
+        fail(span, f"color {color} carries a host stream, so the program can't route it", _REMEDY)
+
+
+def check_program(unit: Unit) -> None:
+    """Refuse task ids, queues and routes of a PE program that the host I/O layer needs."""
+    if not imports(unit, "memcpy/memcpy"):
+        return
+    state = unit.pe_state
+    for task in state.tasks:
+        taken = {"local": LOCAL_TASKS, "control": CONTROL_TASKS}.get(task.kind, frozenset())
+        if task.id in taken:
+            message = f"{task.kind} task id {task.id} is reserved for the host I/O layer"
+            unit.attempt(lambda task=task, message=message: fail(task.span, message, _REMEDY))  # type: ignore[misc]
+    for (direction, number), (_, span) in state.queues.items():
+        if (direction, number) in QUEUES[unit.session.arch] and not span.file.is_system:
+            message = f"{direction} queue {number} is reserved for the host I/O layer"
+            unit.attempt(lambda span=span, message=message: fail(span, message, _REMEDY))  # type: ignore[misc]
+    for color, span in state.local_color_spans.items():
+        if color in COLORS:
+            message = f"color {color} is reserved for the host I/O layer"
+            unit.attempt(lambda span=span, message=message: fail(span, message, _REMEDY))  # type: ignore[misc]

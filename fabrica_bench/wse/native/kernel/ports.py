@@ -1,0 +1,574 @@
+"""Input and output queues, FIFOs, flags, intrinsics: what `wse.ports`, `queues`, `element` do. Kernel language."""
+# ruff: noqa
+# mypy: ignore-errors
+
+TEARDOWN_TASK = 29
+
+
+def activate(pe: "Pe", id_: "i64") -> "None":
+    if id_ < 0 or id_ > 63:
+        bail(pe.machine, 30)
+        return
+    if pe.image.local_tasks[id_] < 0 and id_ != TEARDOWN_TASK:
+        bail(pe.machine, 30)
+        return
+    pe.active_tasks = pe.active_tasks | (1 << id_)
+
+
+def block(pe: "Pe", is_thread: "i64", id_: "i64") -> "None":
+    if is_thread != 0:
+        if id_ < 0 or id_ > 62:
+            bail(pe.machine, 31)
+            return
+        pe.blocked_threads = pe.blocked_threads | (1 << id_)
+    else:
+        pe.blocked_tasks = pe.blocked_tasks | (1 << (id_ & 31))
+
+
+def unblock(pe: "Pe", is_thread: "i64", id_: "i64") -> "None":
+    if is_thread != 0:
+        if id_ < 0 or id_ > 62:
+            bail(pe.machine, 31)
+            return
+        pe.blocked_threads = pe.blocked_threads & ~(1 << id_)
+        m = pe.machine
+        wake_pe(m, pe, m.now + 1)
+    else:
+        pe.blocked_tasks = pe.blocked_tasks & ~(1 << (id_ & 31))
+
+
+def wake(pe: "Pe", action: "i64", is_thread: "i64", id_: "i64") -> "None":
+    if action == W_ACTIVATE:
+        activate(pe, id_)
+    elif action == W_UNBLOCK:
+        unblock(pe, is_thread, id_)
+
+
+# ------------------------------------------------------------------------------------------ input queues
+
+
+def add_input(m: "M", pe: "Pe", number_: "i64", color: "i64") -> "InQ":
+    index = pe.input_count
+    if index >= MAX_INPUTS or color < 0 or color >= COLORS:
+        bail(m, 32)
+        index = 0
+        color = 0
+    else:
+        pe.input_count = index + 1
+    queue = pe.inputs[index]
+    depth = m.implicit_depth
+    if number_ >= 0 and number_ < m.input_depth_count:
+        depth = m.input_depths[number_]
+    queue.number = number_
+    queue.color = color
+    queue.capacity = depth + m.input_extra
+    queue.task_id = color if m.arch_wse2 != 0 else number_
+    pe.by_color[color] = index
+    return queue
+
+
+def queue_for(m: "M", pe: "Pe", color: "i64") -> "InQ":
+    """Queue that takes this color's words, or null."""
+    index = pe.by_color[color]
+    if index >= 0:
+        return pe.inputs[index]
+    if m.arch_wse2 != 0:
+        return add_input(m, pe, -1, color)
+    return cast(InQ, 0)
+
+
+def can_receive(m: "M", pe: "Pe", color: "i64", feeder: "Feeder") -> "i64":
+    queue = queue_for(m, pe, color)
+    if addr(queue) == 0:
+        return 0
+    if queue.count < queue.capacity:
+        return 1
+    if addr(feeder) != 0:
+        queue.feeder = feeder
+    else:
+        queue.router_waits = 1
+    return 0
+
+
+def receive(m: "M", pe: "Pe", color: "i64", cycle: "i64", word: "i64", is_control: "i64") -> "None":
+    queue = pe.inputs[pe.by_color[color]]
+    if queue.count >= RING:
+        bail(m, 33)
+        return
+    at = (queue.head + queue.count) & (RING - 1)
+    queue.cycles[at] = cycle
+    queue.words[at] = word
+    queue.controls[at] = is_control
+    queue.count += 1
+    if pe.listening != 0 or queue.watched != 0:
+        wake_pe(m, pe, cycle)
+
+
+def pop_input(m: "M", pe: "Pe", queue: "InQ") -> "i64":
+    """Take the oldest word; the caller looks at its control flag before."""
+    word = queue.words[queue.head]
+    queue.head = (queue.head + 1) & (RING - 1)
+    queue.count -= 1
+    if queue.router_waits != 0:
+        queue.router_waits = 0
+        wake_router(m, pe, m.now + 1)
+    feeder = queue.feeder
+    if addr(feeder) != 0:
+        queue.feeder = cast(Feeder, 0)
+        wake_feeder(m, feeder, m.now + 1)
+    if queue.flushing != 0 and queue.count == 0:
+        queue.flushing = 0
+        flush_done(m, pe, 0, queue.number)
+    return word
+
+
+def head_ready(m: "M", queue: "InQ") -> "i64":
+    return queue.count > 0 and queue.cycles[queue.head] <= m.now
+
+
+def find_input(m: "M", pe: "Pe", d: "Dsd") -> "InQ":
+    """Queue that a fabin DSD reads."""
+    if m.arch_wse2 != 0:
+        color = d.color
+        if color < 0:
+            color = -1
+            for i in range(0, pe.input_count):
+                if pe.inputs[i].number == d.queue and color < 0:
+                    color = pe.inputs[i].color
+        if color < 0 or color >= COLORS:
+            bail(m, 34)
+            return pe.inputs[0]
+        index = pe.by_color[color]
+        if index >= 0:
+            return pe.inputs[index]
+        return add_input(m, pe, d.queue, color)
+    for i in range(0, pe.input_count):
+        queue = pe.inputs[i]
+        if d.queue >= 0:
+            if queue.number == d.queue:
+                return queue
+        elif queue.color == d.color:
+            return queue
+    bail(m, 34)
+    return pe.inputs[0]
+
+
+# ------------------------------------------------------------------------------------------ output queues
+
+
+def output_channel(m: "M", pe: "Pe", number_: "i64") -> "Chan":
+    if number_ < 0 or number_ >= m.output_depth_count or number_ >= 8:
+        bail(m, 35)
+        return pe.outputs[0]
+    channel = pe.outputs[number_]
+    if channel.ready == 0:
+        channel.ready = 1
+        channel.owner = pe
+        channel.port = RAMP
+        channel.color = -1
+        channel.depth = m.output_depths[number_] + m.output_extra
+        channel.queue_id = number_
+        channel.departed = -1
+    return channel
+
+
+def output_color(m: "M", pe: "Pe", d: "Dsd") -> "i64":
+    number_ = d.queue if d.queue > 0 else 0
+    color = d.color
+    if m.arch_wse2 == 0 and number_ < 8:
+        if pe.output_colors[number_] >= 0:
+            color = pe.output_colors[number_]
+    if color < 0 or color >= COLORS:
+        bail(m, 36)
+        return 0
+    return color
+
+
+def inject(m: "M", pe: "Pe", channel: "Chan", color: "i64", word: "i64", flags: "i64") -> "None":
+    partner = pe.colors[color ^ 1]
+    if partner.swap_x != 0 and partner.swap_y != 0:
+        color = color ^ 1
+    put(m, channel, m.now + 1 + m.ramp, word, flags, color)
+
+
+# ------------------------------------------------------------------------------------------ queue maintenance
+
+
+def flush_done(m: "M", pe: "Pe", side: "i64", number_: "i64") -> "None":
+    if number_ < 0 or number_ > 62:
+        bail(m, 37)
+        return
+    if side == 0:
+        pe.flushed_input = pe.flushed_input | (1 << number_)
+    else:
+        pe.flushed_output = pe.flushed_output | (1 << number_)
+    activate(pe, TEARDOWN_TASK)
+    wake_pe(m, pe, m.now + 1)
+
+
+def check_output_flush(m: "M", pe: "Pe") -> "None":
+    for number_ in range(0, 8):
+        if (pe.flushing_outputs >> number_) & 1 != 0:
+            channel = pe.outputs[number_]
+            if channel.ready == 0 or channel.count == 0:
+                pe.flushing_outputs = pe.flushing_outputs & ~(1 << number_)
+                flush_done(m, pe, 1, number_)
+            else:
+                channel.feeder_waits = 1
+
+
+def queue_flush(pe: "Pe", side: "i64", number_: "i64") -> "None":
+    m = pe.machine
+    if side != 0:
+        if number_ < 0 or number_ > 7:
+            bail(m, 37)
+            return
+        pe.flushing_outputs = pe.flushing_outputs | (1 << number_)
+        check_output_flush(m, pe)
+        return
+    for i in range(0, pe.input_count):
+        queue = pe.inputs[i]
+        if queue.number == number_:
+            queue.flushing = 1
+            if queue.count == 0:
+                queue.flushing = 0
+                flush_done(m, pe, 0, number_)
+            return
+    flush_done(m, pe, 0, number_)
+
+
+def queue_flush_exit(pe: "Pe", side: "i64", number_: "i64") -> "None":
+    if number_ < 0 or number_ > 62:
+        bail(pe.machine, 37)
+        return
+    if side == 0:
+        pe.flushed_input = pe.flushed_input & ~(1 << number_)
+    else:
+        pe.flushed_output = pe.flushed_output & ~(1 << number_)
+
+
+def queue_flush_status(pe: "Pe", side: "i64") -> "i64":
+    return pe.flushed_input if side == 0 else pe.flushed_output
+
+
+def queue_status(pe: "Pe", side: "i64") -> "i64":
+    empty = 255
+    full = 0
+    if side == 0:
+        for i in range(0, pe.input_count):
+            queue = pe.inputs[i]
+            if queue.number >= 0 and queue.number < 8:
+                if queue.count > 0:
+                    empty = empty & ~(1 << queue.number)
+                if queue.count >= queue.capacity:
+                    full = full | (1 << queue.number)
+    else:
+        for number_ in range(0, 8):
+            channel = pe.outputs[number_]
+            if channel.ready != 0:
+                if channel.count > 0:
+                    empty = empty & ~(1 << number_)
+                if channel.count >= channel.depth:
+                    full = full | (1 << number_)
+    return empty | (full << 8)
+
+
+def rebind_queue(pe: "Pe", side: "i64", number_: "i64", color: "i64") -> "None":
+    m = pe.machine
+    if color < 0 or color >= COLORS or number_ < 0 or number_ > 7:
+        bail(m, 38)
+        return
+    if side != 0:
+        channel = pe.outputs[number_]
+        if channel.ready != 0 and channel.count > 0:
+            bail(m, 38)
+            return
+        pe.output_colors[number_] = color
+        return
+    found = -1
+    for i in range(0, pe.input_count):
+        if found < 0 and pe.inputs[i].number == number_:
+            found = i
+    if found < 0:
+        add_input(m, pe, number_, color)
+    else:
+        queue = pe.inputs[found]
+        if queue.count > 0:
+            bail(m, 38)
+            return
+        pe.by_color[queue.color] = -1
+        queue.color = color
+        pe.by_color[color] = found
+    wake_router(m, pe, m.now + 1)
+
+
+# ------------------------------------------------------------------------------------------ FIFOs
+
+
+def fifo_push(pe: "Pe", fifo: "Fifo", bits: "i64") -> "None":
+    place = (fifo.head + fifo.count) % fifo.capacity
+    write_int(pe, fifo.address + place * fifo.element_bytes, bits, fifo.element_bytes)
+    fifo.count += 1
+    if fifo.pop_needs != 0 and fifo.count >= fifo.pop_needs:
+        fifo.pop_needs = 0
+        if fifo.activate_push >= 0:
+            activate(pe, fifo.activate_push)
+
+
+def fifo_pop(pe: "Pe", fifo: "Fifo") -> "i64":
+    bits = read_int(pe, fifo.address + fifo.head * fifo.element_bytes, fifo.element_bytes)
+    fifo.head = (fifo.head + 1) % fifo.capacity
+    fifo.count -= 1
+    if fifo.push_needs != 0 and fifo.capacity - fifo.count >= fifo.push_needs:
+        fifo.push_needs = 0
+        if fifo.activate_pop >= 0:
+            activate(pe, fifo.activate_pop)
+    return bits
+
+
+# ------------------------------------------------------------------------------------------ streams of the host
+
+
+def wake_feeder(m: "M", feeder: "Feeder", cycle: "i64") -> "None":
+    if cycle < feeder.next:
+        cycle = feeder.next
+    if feeder.count > 0 and feeder.scheduled != cycle:
+        feeder.scheduled = cycle
+        call_host(m, HOST_FEEDER, addr(feeder), cycle)
+
+
+def feed(m: "M", feeder: "Feeder") -> "None":
+    if feeder.count == 0 or m.now < feeder.next:
+        return
+    if can_receive(m, feeder.pe, feeder.color, feeder) == 0:
+        return
+    word = feeder.words[feeder.head]
+    feeder.head += 1
+    feeder.count -= 1
+    receive(m, feeder.pe, feeder.color, m.now + m.ramp, word, 0)
+    feeder.next = m.now + m.stream_in_interval
+    if feeder.count > 0:
+        wake_feeder(m, feeder, feeder.next)
+    else:
+        poke(m)
+
+
+# ------------------------------------------------------------------------------------------ intrinsics
+
+
+def tsc_value(pe: "Pe") -> "i64":
+    value = pe.t - pe.counter_start if pe.counter_running != 0 else pe.counter_held
+    return value & 0xFFFFFFFFFFFF
+
+
+def tsc_enable(pe: "Pe") -> "None":
+    pe.counter_running = 1
+    pe.counter_start = pe.t
+
+
+def tsc_disable(pe: "Pe") -> "None":
+    pe.counter_held = tsc_value(pe)
+    pe.counter_running = 0
+
+
+def tsc_reset(pe: "Pe") -> "None":
+    pe.counter_start = pe.t
+    pe.counter_held = 0
+
+
+def tsc_read(pe: "Pe", address: "i64") -> "None":
+    if address < 0 or address > MEMORY_BYTES - 6 or address & 1 != 0:
+        bail(pe.machine, 40)
+        return
+    value = tsc_value(pe)
+    words = cast(ptr_u16, addr(pe.memory) + address)
+    words[0] = value
+    words[1] = value >> 16
+    words[2] = value >> 32
+
+
+def unblock_cmd_stream(pe: "Pe") -> "None":
+    m = pe.machine
+    pe.stream_ready = 1
+    if m.launch_running != 0:
+        m.not_ready -= 1
+        if m.not_ready == 0:
+            m.launch_running = 0
+            m.launch_done = 1
+            poke(m)
+
+
+def random16(pe: "Pe") -> "i64":
+    m = pe.machine
+    state = pe.prngs[pe.active_prng]
+    state = m.lfsr[state & 255] ^ m.lfsr[256 + ((state >> 8) & 255)] ^ m.lfsr[512 + ((state >> 16) & 255)]
+    pe.prngs[pe.active_prng] = state
+    return state & 65535
+
+
+def set_active_prng(pe: "Pe", index: "i64") -> "None":
+    pe.active_prng = index & 3
+
+
+def print_byte(pe: "Pe", byte: "i64") -> "None":
+    m = pe.machine
+    if byte == 10 or pe.print_length >= 1024:
+        if m.log_count + pe.print_length + 2 > m.log_capacity:
+            bail(m, 41)
+            return
+        m.log[m.log_count] = pe.t
+        m.log[m.log_count + 1] = pe.print_length
+        for i in range(0, pe.print_length):
+            m.log[m.log_count + 2 + i] = pe.print_bytes[i]
+        m.log_count += pe.print_length + 2
+        pe.print_length = 0
+    if byte != 10:
+        pe.print_bytes[pe.print_length] = byte
+        pe.print_length += 1
+
+
+def print_memory(pe: "Pe", address: "i64", length: "i64") -> "None":
+    if address < 0 or length < 0 or address + length > MEMORY_BYTES:
+        bail(pe.machine, 42)
+        return
+    for i in range(0, length):
+        print_byte(pe, pe.memory[address + i])
+
+
+def print_text(pe: "Pe", text: "ptr_u8", length: "i64") -> "None":
+    for i in range(0, length):
+        print_byte(pe, text[i])
+
+
+def set_task_priority(pe: "Pe", id_: "i64", level: "i64") -> "None":
+    if id_ < 0 or id_ > 62:
+        bail(pe.machine, 43)
+        return
+    pe.high_tasks = pe.high_tasks & ~(1 << id_)
+    if level != 0:
+        pe.high_tasks = pe.high_tasks | (1 << id_)
+
+
+def set_main_priority(pe: "Pe", level: "i64") -> "None":
+    if level < 0:
+        bail(pe.machine, 44)
+        return
+    pe.main_priority = 1 if level == 0 else (2 if level == 1 else (3 if level == 2 else 5))
+
+
+def take_teardown_pending(pe: "Pe") -> "i64":
+    pending = pe.teardown_pending
+    pe.teardown_pending = 0
+    return pending
+
+
+def fifo_read_length(pe: "Pe", index: "i64", length: "i64") -> "None":
+    pe.fifos[index].read_length = length
+
+
+def fifo_write_length(pe: "Pe", index: "i64", length: "i64") -> "None":
+    pe.fifos[index].write_length = length
+
+
+def changed_color(pe: "Pe", color: "i64") -> "Color":
+    """State of a color about to be changed; the router looks at it again in the next cycle."""
+    m = pe.machine
+    if color < 0 or color >= COLORS:
+        bail(m, 45)
+        return pe.colors[0]
+    wake_router(m, pe, m.now + 1)
+    pe.colors[color].exists = 1
+    return pe.colors[color]
+
+
+def teardown_exit(pe: "Pe", color: "i64") -> "None":
+    state = changed_color(pe, color)
+    state.teardown = 0
+
+
+def set_routes(pe: "Pe", color: "i64", rx: "i64", tx: "i64", mode: "i64") -> "None":
+    """mode 0: set, 1: toggle, 2: clear, 3: add."""
+    state = changed_color(pe, color)
+    if mode == 1:
+        rx = state.new_rx[0] ^ rx
+        tx = state.new_tx[0] ^ tx
+    elif mode == 2:
+        rx = state.new_rx[0] & ~rx
+        tx = state.new_tx[0] & ~tx
+    elif mode == 3:
+        rx = state.new_rx[0] | rx
+        tx = state.new_tx[0] | tx
+    state.new_rx[0] = rx & 31
+    state.new_tx[0] = tx & 31
+    state.new_valid[0] = 1
+    resolve_color(state)
+
+
+def switch_set_position(pe: "Pe", color: "i64", position: "i64", rx: "i64", tx: "i64") -> "None":
+    state = changed_color(pe, color)
+    if position >= 1 and position <= 3:
+        state.new_rx[position] = rx & 31
+        state.new_tx[position] = tx & 31
+        state.new_valid[position] = 1
+    resolve_color(state)
+
+
+def switch_invalidate(pe: "Pe", color: "i64") -> "None":
+    state = changed_color(pe, color)
+    for position in range(1, 4):
+        state.new_rx[position] = 0
+        state.new_tx[position] = 0
+        state.new_valid[position] = 0
+    resolve_color(state)
+
+
+def switch_set_current(pe: "Pe", color: "i64", position: "i64") -> "None":
+    state = changed_color(pe, color)
+    state.current = position & 3
+
+
+def switch_set_ring(pe: "Pe", color: "i64", ring: "i64") -> "None":
+    state = changed_color(pe, color)
+    state.ring = ring != 0
+
+
+def switch_set_pop(pe: "Pe", color: "i64", mode: "i64") -> "None":
+    state = changed_color(pe, color)
+    state.pop_mode = mode & 3
+
+
+def filter_of(pe: "Pe", id_: "i64") -> "Color":
+    """Filters are numbered in the order of their colors."""
+    seen = 0
+    for color in range(0, COLORS):
+        if pe.colors[color].has_filter != 0:
+            if seen == id_:
+                return pe.colors[color]
+            seen += 1
+    bail(pe.machine, 46)
+    return pe.colors[0]
+
+
+def filter_set(pe: "Pe", id_: "i64", value: "i64", what: "i64") -> "None":
+    state = filter_of(pe, id_)
+    if what == 0:
+        state.counter = value
+    elif what == 1:
+        state.max_counter = value
+    else:
+        state.limit = value
+
+
+def filter_get(pe: "Pe", id_: "i64", what: "i64") -> "i64":
+    state = filter_of(pe, id_)
+    if what == 0:
+        return state.counter & 65535
+    if what == 1:
+        return state.counter > state.max_counter
+    if what == 2:
+        return state.passed & 65535
+    return state.dropped & 65535
+
+
+def set_transform_mask(pe: "Pe", mask: "i64") -> "None":
+    pe.transform_mask = mask & 63

@@ -1,0 +1,176 @@
+"""Machine code: the compiled kernel, PE programs, and the cache that keeps both on disk."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from fabrica_bench.wse.native.kernel_language import Kernel, StructLayout
+
+_SOURCES = ("state", "events", "numbers", "router", "ports", "operations", "element")
+_LIBM = {
+    "exp": 1,
+    "log": 1,
+    "sin": 1,
+    "cos": 1,
+    "tan": 1,
+    "tanh": 1,
+    "sqrt": 1,
+    "ceil": 1,
+    "floor": 1,
+    "pow": 2,
+    "fmod": 2,
+}
+#: characters of a module from which on compile time counts for more than the speed of its code
+_LARGE = 2_000_000
+#: bump when the meaning of cached code changes in a way its text doesn't show
+_FORMAT = "1"
+
+
+def cache_directory() -> Path | None:
+    """Where machine code is kept: `FABRICA_CACHE_DIR`, else the user's cache folder; None if it cannot be made."""
+    base = os.environ.get("FABRICA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
+    try:
+        root = Path(base) if base else Path.home() / ".cache"
+        folder = root / "fabrica-bench" / "native"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except (OSError, RuntimeError):
+        return None
+    return folder
+
+
+class CodeCache:
+    """Object files by the hash of what they were made from."""
+
+    def __init__(self) -> None:
+        self._folder = cache_directory()
+
+    def get(self, key: str) -> bytes | None:
+        """The object file, or None."""
+        if self._folder is None:
+            return None
+        try:
+            return (self._folder / f"{key}.o").read_bytes()
+        except OSError:
+            return None
+
+    def put(self, key: str, content: bytes) -> None:
+        """Keep an object file; a folder that cannot be written to keeps nothing."""
+        if self._folder is None:
+            return
+        try:
+            handle, name = tempfile.mkstemp(dir=self._folder)
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.replace(name, self._folder / f"{key}.o")
+        except OSError:
+            self._folder = None
+
+
+def digest(parts: Iterable[str]) -> str:
+    """Key of what was compiled from `parts`."""
+    text = hashlib.sha256()
+    for part in (_FORMAT, llvmlite.__version__, llvm.get_process_triple(), llvm.get_host_cpu_name(), *parts):
+        text.update(part.encode())
+        text.update(b"\0")
+    return text.hexdigest()
+
+
+class Library:
+    """The kernel in memory, and a linker for PE programs.
+
+    Attributes:
+        structs: layouts of the kernel's structures, in 64-bit words.
+    """
+
+    def __init__(self) -> None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self._cache = CodeCache()
+        self._engines: list[Any] = []
+        self._addresses: dict[str, int] = {}
+        self._functions: dict[str, Callable[..., int]] = {}
+        self._target = llvm.Target.from_default_triple()
+        self._add_libm()
+        folder = resources.files("fabrica_bench.wse.native").joinpath("kernel")
+        texts = [(name, folder.joinpath(f"{name}.py").read_text(encoding="utf-8")) for name in _SOURCES]
+        self._kernel = Kernel(texts)
+        self.structs: dict[str, StructLayout] = self._kernel.structs
+        self.kernel_key = digest(text for _, text in texts)
+        self._load_kernel()
+
+    def _add_libm(self) -> None:
+        """Make the C library's mathematics visible under names of our own: the functions Python's `math` calls."""
+        process = ctypes.CDLL(None)
+        for name in _LIBM:
+            address = ctypes.cast(getattr(process, name), ctypes.c_void_p).value
+            assert address is not None
+            llvm.add_symbol(f"fb_libm_{name}", address)
+
+    def _load_kernel(self) -> None:
+        externals = {f"fb_libm_{name}": ("f64", ["f64"] * count) for name, count in _LIBM.items()}
+
+        def text() -> str:
+            return str(self._kernel.compile(llvm.get_process_triple(), externals))
+
+        engine = self._link(self.kernel_key, text, level=3)
+        for name, signature in self._kernel.functions.items():
+            if signature.node is None:
+                continue
+            address = engine.get_function_address(f"fb_{name}")
+            llvm.add_symbol(f"fb_{name}", address)
+            self._addresses[name] = address
+
+    def _link(self, key: str, text: Callable[[], str], level: int) -> Any:
+        """Engine with the code of a module, from the cache if it has it."""
+        machine = self._target.create_target_machine(
+            cpu=llvm.get_host_cpu_name(),
+            features=llvm.get_host_cpu_features().flatten(),
+            opt=level,
+            codemodel="jitdefault",
+        )
+        content = self._cache.get(key)
+        if content is None:
+            module = llvm.parse_assembly(text())
+            module.verify()
+            options = llvm.create_pipeline_tuning_options(level)
+            builder = llvm.create_pass_builder(machine, options)
+            builder.getModulePassManager().run(module, builder)
+            content = machine.emit_object(module)
+            self._cache.put(key, content)
+        empty = llvm.parse_assembly("")
+        engine = llvm.create_mcjit_compiler(empty, machine)
+        engine.add_object_file(llvm.ObjectFileRef.from_data(content))
+        engine.finalize_object()
+        self._engines.append(engine)
+        return engine
+
+    def load(self, text: str) -> Callable[[str], int]:
+        """Compile a module that calls kernel functions; returns the address of a function by name."""
+        level = 2 if len(text) < _LARGE else 1
+        engine = self._link(digest((self.kernel_key, text)), lambda: text, level)
+        return lambda name: int(engine.get_function_address(name))
+
+    def call(self, name: str, *args: int) -> int:
+        """Call a kernel function; pointers are addresses."""
+        function = self._functions.get(name)
+        if function is None:
+            prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(args))
+            function = self._functions[name] = prototype(self._addresses[name])
+        return int(function(*args))
+
+
+@cache
+def library() -> Library:
+    """The library of this process, made on first use."""
+    return Library()

@@ -1,0 +1,479 @@
+"""A machine whose PEs and fabric run as machine code.
+
+Host commands are handled by `wse.machine.Machine`; what it asks of the fabric and the PEs, this module answers from
+flat arrays. The kernel stops whenever it meets something that only the reference executor can do or explain: a fault, a
+deadlock, a feature that was found missing at run time. The commands given so far are then repeated on a reference
+machine, which reports the fault, or goes on from there.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fabrica_bench.csl import ir
+from fabrica_bench.wse import numeric
+from fabrica_bench.wse.commands import Command, Handle, Launch, LaunchWindow, Limits, StreamIn, StreamOut
+from fabrica_bench.wse.costs import load_costs
+from fabrica_bench.wse.element import ROUTABLE_COLORS
+from fabrica_bench.wse.faults import BudgetExceeded, PePosition
+from fabrica_bench.wse.machine import Machine
+from fabrica_bench.wse.memory import PeMemory
+from fabrica_bench.wse.native.layout import Records, address_of
+from fabrica_bench.wse.native.library import library
+from fabrica_bench.wse.native.loading import LoadedImage, LoadedProgram
+
+_LOGGER = logging.getLogger("fabrica_bench.wse")
+_CHUNK = 4_000_000  # units of work between looks at the clock: a fraction of a second
+BAIL, IDLE, HOST, LAUNCH_DONE, BUDGET, CHUNK, UNTIL, GROW = 1, 2, 3, 4, 5, 6, 7, 8
+_PUMP, _PYTHON = 0, 2
+
+
+class NativeMachine(Machine):
+    """See `Machine`. Raises NativeUnsupported for a program that needs the reference executor."""
+
+    def __init__(self, program: ir.Program, *, limits: Limits | None = None) -> None:
+        self._reference: Machine | None = None
+        self._journal: list[tuple[Any, ...]] = []
+        self._twins: dict[int, Handle] = {}
+        self._proxies: dict[int, _Pe] = {}
+        self._inside = False
+        self._deadline: float | None = None
+        self.fabric: Any = None
+        limits = limits or Limits()
+        self._state = LoadedProgram(program, load_costs(program.arch), limits, library())
+        super().__init__(program, limits=limits)
+
+    def _build(self, executor: Any) -> None:
+        self.fabric = _Fabric(self)
+        self.elements: Any = _Elements(self)
+        self._outlets: dict[tuple[int, int, int], _Sink] = {}
+
+    # ------------------------------------------------------------------------------------------ shared with the kernel
+
+    @property
+    def _not_ready(self) -> int:
+        return self._state.get("not_ready")
+
+    @_not_ready.setter
+    def _not_ready(self, value: int) -> None:
+        self._state.set("not_ready", value)
+
+    @property
+    def _poked(self) -> bool:
+        return bool(self._state.get("host_poked"))
+
+    @_poked.setter
+    def _poked(self, value: bool) -> None:
+        self._state.set("host_poked", int(value))
+
+    # ------------------------------------------------------------------------------------------ public
+
+    @property
+    def cycle(self) -> int:
+        return self._reference.cycle if self._reference else self._state.get("now")
+
+    @property
+    def executor_name(self) -> str:
+        """Who runs the program now: `native`, or `reference` after a fall-back."""
+        return "reference" if self._reference else "native"
+
+    @property
+    def busy_cycles(self) -> int:
+        """Cycles that main threads spent executing code and memory operations, over all PEs."""
+        return self._state.get("busy")
+
+    @property
+    def sim_log(self) -> list[str]:
+        if self._reference:
+            return self._reference.sim_log
+        self._drain_log()
+        return super().sim_log
+
+    def pe(self, x: int, y: int) -> Any:
+        if self._reference:
+            return self._reference.pe(x, y)
+        if not (0 <= x < self.program.width and 0 <= y < self.program.height):
+            raise self._host_fault(f"PE({x},{y}) is outside the {self.program.width}x{self.program.height} rectangle")
+        return self.element(y * self.program.width + x)
+
+    def element(self, index: int) -> _Pe:
+        """Proxy of a PE."""
+        proxy = self._proxies.get(index)
+        if proxy is None:
+            proxy = self._proxies[index] = _Pe(self, index)
+        return proxy
+
+    def submit(self, command: Command) -> Handle:
+        if isinstance(command, StreamIn | StreamOut) and not 0 <= command.color < ROUTABLE_COLORS and not self._reference:
+            self._fall_back(self._journal)
+        handle = super().submit(command)
+        if self._reference:
+            self._twins[id(handle)] = self._reference.submit(command)
+        self._journal.append(("submit", command, handle))
+        return handle
+
+    def wait(self, handle: Handle) -> None:
+        self._journal.append(("wait", handle))
+        if self._reference is None:
+            self._start_clock()
+            self._simulate(lambda: handle.done)
+        if self._reference is not None:
+            self._follow(lambda reference: reference.wait(self._twins[id(handle)]))
+
+    def drain(self) -> None:
+        self._journal.append(("drain",))
+        if self._reference is None:
+            self._start_clock()
+            self._simulate(lambda: not self._pending and not self._running)
+        if self._reference is None:
+            self._simulate(lambda: False, until=self._state.get("now") + self.limits.drain_cycles)
+        if self._reference is not None:
+            self._follow(lambda reference: reference.drain())
+
+    # ------------------------------------------------------------------------------------------ the loop
+
+    def _start_clock(self) -> None:
+        if self.limits.wall_seconds is not None and self._deadline is None:
+            self._deadline = time.monotonic() + self.limits.wall_seconds
+
+    def check_wall(self) -> None:
+        """Raise if the wall-clock limit has passed."""
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            raise BudgetExceeded(
+                f"the run took more than its {self.limits.wall_seconds} s of wall time (cycle {self.cycle})"
+            )
+
+    def _simulate(self, finished: Callable[[], bool], until: int = -1) -> None:
+        """Run until `finished` holds at the end of a cycle, `until` is reached, or the reference executor takes over.
+        With `until` an idle fabric ends it; without, an idle fabric is a deadlock."""
+        state = self._state
+        call = state.lib.call
+        while self._reference is None:
+            done = finished()
+            if done and not state.get("in_cycle"):
+                return
+            state.set("host_pending", int(bool(self._pending)))
+            state.set("launch_running", int(any(isinstance(h.command, Launch) for h in self._running)))
+            reason = call("run", state.m, -1 if done else _CHUNK, until)
+            if reason == HOST:
+                self._host_action()
+            elif reason == LAUNCH_DONE:
+                state.set("launch_done", 0)
+                self._end_launch(state.get("now"))
+            elif reason == CHUNK:
+                self._drain_log()
+                if not done:
+                    self.check_wall()
+            elif reason == UNTIL:
+                return
+            elif reason == IDLE:
+                if until >= 0:
+                    return
+                self._unstick()
+            elif reason == BUDGET:
+                raise BudgetExceeded(f"the run needs more than its {self.limits.max_cycles} cycles")
+            else:
+                self._fall_back(self._journal[:-1])
+
+    def _host_action(self) -> None:
+        state = self._state
+        now = state.get("now")
+        self._inside = True
+        try:
+            if state.get("host_item") == _PUMP:
+                self._pump(now)
+            else:
+                self.fabric.take(state.get("host_what"))(now)
+        finally:
+            self._inside = False
+        if state.get("stop") == BAIL:
+            self._fall_back(self._journal[:-1])
+
+    def _end_launch(self, now: int) -> None:
+        for handle in list(self._running):
+            if isinstance(handle.command, Launch):
+                self._finish(handle, now)
+                self.launch_windows.append(LaunchWindow(handle.command.name, handle.start_cycle, now))
+
+    def _unstick(self) -> None:
+        buffered = [handle for handle in self._running if isinstance(handle.command, StreamIn)]
+        for handle in buffered:
+            self._finish(handle, self._state.get("now"))
+        if not buffered:
+            self._fall_back(self._journal[:-1])
+
+    def _may_begin(self, command: Command) -> bool:
+        if any(not isinstance(handle.command, StreamIn | StreamOut) for handle in self._running):
+            return False
+        if self._not_ready:
+            return False
+        if isinstance(command, StreamIn | StreamOut):
+            return True
+        if self._running:
+            return False
+        return isinstance(command, Launch) or self._all_idle()
+
+    def _all_idle(self) -> bool:
+        pes = self._state.pes
+        return not pes["state"].any() and not pes["call_count"].any()
+
+    def _launch(self, handle: Handle, now: int) -> None:
+        command = handle.command
+        assert isinstance(command, Launch)
+        handle.start_cycle = now
+        images = self._state.images
+        functions = np.full(len(images), -1, dtype=np.int64)
+        args = np.zeros((len(images), 16), dtype=np.int64)
+        for loaded in images:
+            symbol = loaded.image.exports.get(command.name)
+            if symbol is not None and symbol.kind == "fn":
+                functions[loaded.number] = loaded.functions[symbol.target]
+                args[loaded.number] = _argument_words(command, symbol, loaded)
+        silent = self._state.lib.call(
+            "launch_all", self._state.m, address_of(functions), address_of(args), address_of(self._state.tiles)
+        )
+        self._not_ready -= silent
+        if self._not_ready == 0:
+            self._finish(handle, now)
+
+    # ------------------------------------------------------------------------------------------ streams
+
+    def _stream_in(self, command: StreamIn, now: int) -> None:
+        for row in range(command.h):
+            for column in range(command.w):
+                x, y = command.px + column, command.py + row
+                feeder = self._feeders.get((x, y, command.color))
+                if feeder is None:
+                    fresh: Any = _Feeder(self, y * self.program.width + x, command.color)
+                    feeder = self._feeders[x, y, command.color] = fresh
+                feeder.push(command.data[row, column].tolist(), now)
+
+    def _sink(self, x: int, y: int, color: int) -> Any:
+        sink = self._outlets.get((x, y, color))
+        if sink is None:
+            sink = self._outlets[x, y, color] = _Sink(self, y * self.program.width + x, color)
+        return sink
+
+    # ------------------------------------------------------------------------------------------ log
+
+    def _drain_log(self) -> None:
+        state = self._state
+        end = state.get("log_count")
+        if not end:
+            return
+        entries = state.log[:end].tolist()
+        at = 0
+        while at < end:
+            cycle, length = entries[at], entries[at + 1]
+            self.log(cycle, bytes(entries[at + 2 : at + 2 + length]))
+            at += 2 + length
+        state.set("log_count", 0)
+
+    # ------------------------------------------------------------------------------------------ falling back
+
+    def poked_memory(self, index: int, address: int, data: bytes) -> None:
+        """The host wrote to a PE's memory directly."""
+        if not self._inside:
+            self._journal.append(("write", index, address, data))
+
+    def _fall_back(self, journal: list[tuple[Any, ...]]) -> None:
+        """Repeat the steps of `journal` on a reference machine, which goes on from there."""
+        reference = Machine(self.program, limits=self.limits)
+        self._reference = reference
+        for entry in journal:
+            match entry:
+                case ("submit", command, handle):
+                    self._twins[id(handle)] = reference.submit(command)
+                case ("wait", handle):
+                    reference.wait(self._twins[id(handle)])
+                case ("drain",):
+                    reference.drain()
+                case ("write", index, address, data):
+                    x, y = index % self.program.width, index // self.program.width
+                    reference.pe(x, y).memory.write(address, data)
+        self.launch_windows = reference.launch_windows
+
+    def _follow(self, action: Callable[[Machine], None]) -> None:
+        """Let the reference machine do a step, and copy what became of the handles."""
+        reference = self._reference
+        assert reference is not None
+        first = not getattr(self, "_noticed", False)
+        action(reference)
+        if first:
+            self._noticed = True
+            _LOGGER.warning(
+                "fabrica-sim: this program needs the reference executor (native code stopped with reason %d)",
+                self._state.get("reason"),
+            )
+        for entry in self._journal:
+            if entry[0] == "submit":
+                handle, twin = entry[2], self._twins[id(entry[2])]
+                handle.done, handle.result = twin.done, twin.result
+                handle.start_cycle, handle.end_cycle = twin.start_cycle, twin.end_cycle
+
+
+def _argument_words(command: Launch, symbol: ir.ExportedSymbol, loaded: LoadedImage) -> list[int]:
+    words = []
+    for bits, type_ in zip(command.args, symbol.params, strict=True):
+        value = numeric.from_bits(bits, type_)
+        if type_.kind == "float":
+            words.append(int(np.array([value], dtype=np.float64).view(np.int64)[0]))
+        else:
+            word = int(value) & ((1 << 64) - 1)
+            words.append(word - (1 << 64) if word >> 63 else word)
+    return words + [0] * (16 - len(words))
+
+
+class _Fabric:
+    """The clock as `Machine` sees it."""
+
+    trace = None
+
+    def __init__(self, machine: NativeMachine) -> None:
+        self._machine = machine
+        self._state = machine._state
+        self._actions: dict[int, Callable[[int], None]] = {}
+        self._last = 0
+
+    @property
+    def now(self) -> int:
+        return self._state.get("now")
+
+    def call(self, action: Callable[[int], None], cycle: int) -> None:
+        """Have `action(cycle)` called in the host phase of `cycle`."""
+        if action == self._machine._pump:
+            self._state.lib.call("call_host", self._state.m, _PUMP, 0, cycle)
+            return
+        self._last += 1
+        self._actions[self._last] = action
+        self._state.lib.call("call_host", self._state.m, _PYTHON, self._last, cycle)
+
+    def take(self, number: int) -> Callable[[int], None]:
+        """The action with this number, which is due."""
+        return self._actions.pop(number)
+
+
+class _Elements:
+    """The PEs in order, made when asked for."""
+
+    def __init__(self, machine: NativeMachine) -> None:
+        self._machine = machine
+
+    def __len__(self) -> int:
+        return self._machine._state.count
+
+    def __getitem__(self, index: int) -> _Pe:
+        return self._machine.element(index)
+
+
+class _Pe:
+    """One PE as `Machine` sees it."""
+
+    def __init__(self, machine: NativeMachine, index: int) -> None:
+        state = machine._state
+        self.position = PePosition(index % machine.program.width, index // machine.program.width)
+        self.image = machine.program.images[int(state.tiles[index])]
+        self.memory = _Memory(machine, index)
+
+
+class _Memory(PeMemory):
+    """Memory that tells the machine about writes of the host."""
+
+    __slots__ = ("_index", "_machine")
+
+    def __init__(self, machine: NativeMachine, index: int) -> None:
+        super().__init__(machine._state.memory[index])
+        self._machine = machine
+        self._index = index
+
+    def write(self, address: int, data: bytes) -> None:
+        super().write(address, data)
+        self._machine.poked_memory(self._index, address, bytes(data))
+
+
+class _Feeder:
+    """Words on their way to one color of one PE (see `streams.StreamFeeder`)."""
+
+    def __init__(self, machine: NativeMachine, index: int, color: int) -> None:
+        self._state = machine._state
+        self._record = Records(self._state.lib.structs["Feeder"], 1)
+        self._record["pe"] = self._state.pes.address_at(index)
+        self._record["color"] = color
+        self._record["scheduled"] = -1
+        self._words = np.zeros(0, dtype=np.int64)
+        self.pe = machine.element(index)
+
+    @property
+    def words(self) -> range:
+        """As many as are not yet delivered."""
+        return range(int(self._record["count"][0]))
+
+    def push(self, words: Any, now: int) -> None:
+        """Queue words behind those not yet delivered."""
+        record = self._record
+        head, count = int(record["head"][0]), int(record["count"][0])
+        self._words = np.concatenate([self._words[head : head + count], np.asarray(words).astype(np.int64)])
+        record["words"] = address_of(self._words)
+        record["head"] = 0
+        record["count"] = len(self._words)
+        self._state.lib.call("push_feeder", self._state.m, record.address)
+
+
+class _Sink:
+    """Words that a PE sends to the host on one color (see `streams.StreamSink`)."""
+
+    def __init__(self, machine: NativeMachine, index: int, color: int) -> None:
+        self._state = machine._state
+        layout = self._state.lib.structs["Color"]
+        part = self._state.pes.part("colors", layout.words)[index, color]
+        self._record = Records(layout, 1, words=part)
+        self._pe = self._state.pes.address_at(index)
+        self._record["exists"] = 1
+        self._record["has_sink"] = 1
+        self._record["sink_poke"] = 1
+        self._buffer = np.zeros(0, dtype=np.int64)
+
+    def expect(self, count: int, now: int) -> None:
+        """Accept `count` more words."""
+        record = self._record
+        held = int(record["sink_count"][0])
+        wanted = int(record["sink_wanted"][0]) + count
+        fresh = np.zeros(held + wanted, dtype=np.int64)
+        fresh[:held] = self._buffer[:held]
+        self._buffer = fresh
+        record["sink_words"] = address_of(fresh)
+        record["sink_capacity"] = len(fresh)
+        record["sink_wanted"] = wanted
+        self._state.lib.call("wake_router", self._state.m, self._pe, now + 1)
+
+    @property
+    def words(self) -> _SinkWords:
+        """The words taken, as a list that can be shortened from the front."""
+        return _SinkWords(self)
+
+    def held(self) -> Any:
+        return self._buffer[: int(self._record["sink_count"][0])]
+
+    def drop(self, count: int) -> None:
+        held = self.held()[count:].copy()
+        self._buffer[: len(held)] = held
+        self._record["sink_count"] = len(held)
+
+
+class _SinkWords:
+    def __init__(self, sink: _Sink) -> None:
+        self._sink = sink
+
+    def __len__(self) -> int:
+        return len(self._sink.held())
+
+    def __getitem__(self, part: slice) -> Any:
+        return self._sink.held()[part].astype(np.uint32)
+
+    def __delitem__(self, part: slice) -> None:
+        self._sink.drop(part.stop)

@@ -1,0 +1,68 @@
+"""Choose who executes a program: the native executor or the reference."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from fabrica_bench.errors import FabricaError
+from fabrica_bench.wse.machine import Machine
+
+if TYPE_CHECKING:
+    from fabrica_bench.csl.ir import Program
+    from fabrica_bench.wse.commands import Limits
+    from fabrica_bench.wse.trace import TraceSink
+
+EXECUTORS = ("native", "reference")
+DEFAULT_EXECUTOR = "reference"
+VARIABLE = "FABRICA_SIM_EXECUTOR"
+_LOGGER = logging.getLogger("fabrica_bench.wse")
+
+
+def executor_name(name: str | None = None) -> str:
+    """`name`, else what `FABRICA_SIM_EXECUTOR` says, else the default.
+
+    Raises:
+        FabricaError: No such executor.
+    """
+    chosen = name or os.environ.get(VARIABLE) or DEFAULT_EXECUTOR
+    if chosen not in EXECUTORS:
+        raise FabricaError(f"no executor {chosen!r}", remedy=f"one of {', '.join(EXECUTORS)} (option or {VARIABLE})")
+    return chosen
+
+
+def open_machine(
+    program: Program,
+    *,
+    limits: Limits | None = None,
+    trace: TraceSink | None = None,
+    executor: str | None = None,
+) -> Machine:
+    """A machine that runs `program` on the chosen executor.
+
+    The native executor gives the same outputs, cycles and faults. A program that uses what it does not implement, and a
+    run that is traced, go to the reference executor as a whole, with a notice.
+    """
+    if executor_name(executor) == "native":
+        machine = _native(program, limits, trace)
+        if machine is not None:
+            return machine
+    return Machine(program, limits=limits, trace=trace)
+
+
+def _native(program: Program, limits: Limits | None, trace: TraceSink | None) -> Machine | None:
+    if trace is not None:
+        _LOGGER.warning("fabrica-sim: a traced run uses the reference executor")
+        return None
+    try:
+        from fabrica_bench.wse.native.machine import NativeMachine  # noqa: PLC0415 - loads LLVM
+        from fabrica_bench.wse.native.support import NativeUnsupported  # noqa: PLC0415
+    except ImportError as problem:
+        _LOGGER.warning("fabrica-sim: no native code here (%s); using the reference executor", problem)
+        return None
+    try:
+        return NativeMachine(program, limits=limits)
+    except NativeUnsupported as reason:
+        _LOGGER.warning("fabrica-sim: using the reference executor: the native one does not implement %s", reason)
+        return None

@@ -1,0 +1,80 @@
+"""Where `@import_module` and `@set_tile_code` look for files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from helpers.csl_eval import compile_body, compile_text, errors_of
+
+from fabrica_bench.csl.diagnostics import CslError
+
+USER = 'const m = @import_module("PATH"); fn main() void { @comptime_assert(m.value == VALUE); }'
+
+
+def user(path: str, value: int) -> str:
+    return USER.replace("PATH", path).replace("VALUE", str(value))
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8")
+
+
+def test_a_path_starts_at_the_importing_file(tmp_path: Path) -> None:
+    write(tmp_path, "lib/a.csl", 'const b = @import_module("b.csl"); const value = b.value;')
+    write(tmp_path, "lib/b.csl", "const value = 1;")
+    write(tmp_path, "b.csl", "const value = 2;")
+    compile_body(tmp_path, user("lib/a.csl", 1))
+
+
+def test_then_at_the_top_level_file(tmp_path: Path) -> None:
+    write(tmp_path, "lib/a.csl", 'const b = @import_module("common/b.csl"); const value = b.value;')
+    write(tmp_path, "common/b.csl", "const value = 3;")
+    compile_body(tmp_path, user("lib/a.csl", 3))
+
+
+def test_a_linked_folder_is_left_as_it_was_entered(tmp_path: Path) -> None:
+    write(tmp_path, "elsewhere/lib/a.csl", 'const b = @import_module("../b.csl"); const value = b.value;')
+    write(tmp_path, "elsewhere/b.csl", "const value = 4;")
+    write(tmp_path, "here/b.csl", "const value = 5;")
+    (tmp_path / "here" / "lib").symlink_to(tmp_path / "elsewhere" / "lib")
+    compile_body(tmp_path / "here", user("lib/a.csl", 5))
+
+
+def test_what_only_lies_beside_the_real_folder_is_found_too(tmp_path: Path) -> None:
+    write(tmp_path, "elsewhere/lib/a.csl", 'const b = @import_module("../b.csl"); const value = b.value;')
+    write(tmp_path, "elsewhere/b.csl", "const value = 4;")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "lib").symlink_to(tmp_path / "elsewhere" / "lib")
+    compile_body(tmp_path / "here", user("lib/a.csl", 4))
+
+
+def test_the_code_of_a_pe_may_lie_in_a_linked_folder(tmp_path: Path) -> None:
+    write(tmp_path, "elsewhere/pe.csl", "export fn main() void {}")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "src").symlink_to(tmp_path / "elsewhere")
+    layout = 'layout { @set_rectangle(1, 1); @set_tile_code(0, 0, "src/pe.csl"); }'
+    compile_text(tmp_path / "here", layout=layout)
+
+
+def test_a_library_folder_comes_before_the_system_libraries(tmp_path: Path) -> None:
+    write(tmp_path, "mine/math.csl", "const value = 6;")
+    compile_body(tmp_path, user("<math>", 6), import_paths=(tmp_path / "mine",))
+
+
+def test_the_message_names_the_places_looked_at(tmp_path: Path) -> None:
+    write(tmp_path, "lib/a.csl", 'const b = @import_module("b.csl"); const value = b.value;')
+    assert errors_of(tmp_path, user("lib/a.csl", 1)) == ["unable to open 'b.csl': no such file"]
+    with pytest.raises(CslError) as raised:
+        compile_body(tmp_path, user("lib/a.csl", 1))
+    (hint,) = (diagnostic.hint for diagnostic in raised.value.diagnostics)
+    assert hint is not None
+    assert "lib/b.csl and " in hint
+
+
+def test_two_modules_that_import_each_other_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "a.csl", 'const b = @import_module("b.csl"); const value = 1;')
+    write(tmp_path, "b.csl", 'const a = @import_module("a.csl");')
+    (message,) = errors_of(tmp_path, user("a.csl", 1))
+    assert message.startswith("modules are imported more than")

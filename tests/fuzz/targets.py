@@ -1,0 +1,178 @@
+"""What is fuzzed, one function per target: it makes an input from a seed, feeds it, and raises if a promise is broken.
+
+The promises: bad input ends with `CslError` (or, of a run, `SimulationError`) and nothing else; everything ends in
+bounded time; the same input gives the same result.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import FrameType
+
+from fuzz.mutations import mutate
+from fuzz.programs import random_program
+
+from fabrica_bench.csl import fmt, ir
+from fabrica_bench.csl.artifact import encode_program
+from fabrica_bench.csl.diagnostics import CslError, render
+from fabrica_bench.csl.driver import CompileOptions, compile_program
+from fabrica_bench.csl.parser import parse_file
+from fabrica_bench.csl.source import virtual_source
+from fabrica_bench.wse.commands import Launch, Limits
+from fabrica_bench.wse.faults import SimulationError
+from fabrica_bench.wse.machine import Machine
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 20
+"""After which an input counts as hanging. Most take milliseconds."""
+ARCHES = ("wse2", "wse3")
+_LIMITS = Limits(max_cycles=30_000, drain_cycles=5_000, log_lines=1_000)
+
+
+class Finding(AssertionError):
+    """A broken promise; carries the input."""
+
+    def __init__(self, what: str, files: dict[str, str]) -> None:
+        super().__init__(what)
+        self.files = files
+
+
+@contextmanager
+def _deadline(files: dict[str, str]) -> Iterator[None]:
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise Finding(f"took longer than {SECONDS} s", files)
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    except (Finding, CslError, SimulationError):
+        raise
+    except Exception as problem:
+        raise Finding(f"{type(problem).__name__}: {problem}", files) from problem
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@cache
+def _seeds() -> list[str]:
+    """Texts to start from: this project's own CSL files."""
+    folders = ("fabrica_bench/csl/lib", "tasks", "tests/conformance")
+    files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.csl"))]
+    return [path.read_text(encoding="utf-8", errors="replace") for path in files]
+
+
+def _mutant(rng: random.Random) -> str:
+    seeds = _seeds()
+    return mutate(rng, rng.choice(seeds), rng.choice(seeds))
+
+
+def fuzz_parser(seed: int) -> None:
+    """Lexer and parser take any text; what parses can be formatted, and the formatted text means the same."""
+    text = _mutant(random.Random(seed))
+    files = {"pe.csl": text}
+    with _deadline(files):
+        try:
+            parse_file(virtual_source("pe.csl", text))
+        except CslError as error:
+            for diagnostic in error.diagnostics:
+                render(diagnostic)
+            return
+        once = fmt.format_source(text)
+        if fmt.format_source(once) != once:
+            raise Finding("formatting is not stable", files)
+
+
+def fuzz_analyser(seed: int) -> None:
+    """The analyser takes any file that parses or not, as the code of a PE or as a layout."""
+    rng = random.Random(seed)
+    program = random_program(rng)
+    name = rng.choice(("pe.csl", "pe.csl", "pe.csl", "layout.csl"))
+    program[name] = mutate(rng, program[name], rng.choice(_seeds()))
+    with _folder(program) as folder, _deadline(program):
+        _compile(folder, rng.choice(ARCHES))
+
+
+def fuzz_bundles(seed: int) -> None:
+    """As `fuzz_analyser`, from the programs of the task suite."""
+    rng = random.Random(seed)
+    layouts = sorted((ROOT / "tasks").glob("*/csl/layout.csl"))
+    source = rng.choice(layouts).parent
+    program = {path.name: path.read_text(encoding="utf-8") for path in sorted(source.glob("*.csl"))}
+    name = rng.choice(sorted(program))
+    program[name] = mutate(rng, program[name], rng.choice(_seeds()))
+    with _folder(program) as folder, _deadline(program):
+        _compile(folder, rng.choice(ARCHES))
+
+
+def fuzz_simulator(seed: int) -> None:
+    """A random program compiles, runs to its end or to a report, and does the same twice."""
+    rng = random.Random(seed)
+    program = random_program(rng)
+    arch = rng.choice(ARCHES)
+    with _folder(program) as folder, _deadline(program):
+        compiled = _compile(folder, arch)
+        if compiled is None:
+            return
+        again = _compile(folder, arch)
+        if again is None or encode_program(compiled) != encode_program(again):
+            raise Finding("compiling twice gives two programs", program)
+        first, second = _run(compiled), _run(again)
+        if first != second:
+            raise Finding(f"two runs differ: {first[:2]} and {second[:2]}", program)
+
+
+def _compile(folder: Path, arch: str) -> ir.Program | None:
+    options = CompileOptions(
+        folder / "layout.csl",
+        arch=arch,  # type: ignore[arg-type]
+        fabric_offsets=(4, 1),
+        memcpy=True,
+        max_comptime_steps=20_000,
+        confine_imports=True,
+    )
+    try:
+        return compile_program(options).program
+    except CslError as error:
+        for diagnostic in error.diagnostics:
+            render(diagnostic)
+        return None
+
+
+def _run(program: ir.Program) -> tuple[object, ...]:
+    machine = Machine(program, limits=_LIMITS)
+    try:
+        machine.wait(machine.submit(Launch("main")))
+        machine.drain()
+        ending = "done"
+    except SimulationError as error:
+        ending = error.text
+    memory = [bytes(pe.memory.u8) for pe in machine.elements]
+    return ending, machine.cycle, machine.sim_log, memory
+
+
+@contextmanager
+def _folder(files: dict[str, str]) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    try:
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8", errors="replace")
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+TARGETS: dict[str, Callable[[int], None]] = {
+    "parser": fuzz_parser,
+    "analyser": fuzz_analyser,
+    "bundles": fuzz_bundles,
+    "simulator": fuzz_simulator,
+}
