@@ -46,8 +46,8 @@ class Case:
 CASES = {
     case.name: case
     for case in (
-        Case("gemm-1pe", "gemm_1pe", {"n": 40}, {"a": 1600, "b": 1600}, {"c": 1600}, 3),
-        Case("dft-1pe", "dft_1pe", {"n": 256}, {"x": 256}, {"re": 256, "im": 256}, 3),
+        Case("gemm-1pe", "gemm_1pe", {"n": 40}, {"a": 1600, "b": 1600}, {"c": 1600}, 40),
+        Case("dft-1pe", "dft_1pe", {"n": 256}, {"x": 256}, {"re": 256, "im": 256}, 40),
         Case("allreduce-15x15", "allreduce", {"width": 15, "height": 15, "n": 45}, {"input": 45}, {"total": 45}, 2),
         Case(
             "allreduce-100x100",

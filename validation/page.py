@@ -28,12 +28,16 @@ def with_results(page: str, table: Table, results: Sequence[Measured]) -> str:
 def results_text(table: Table, results: Sequence[Measured]) -> str:
     """Summary, targets, and all points as a table."""
     summary = summarize(table, results)
+    known = summarize(table, [result for result in results if result.structure == "known"])
     lines = [
         "",
         f"{summary.calibrated} of {summary.calibration} calibration points are within 3 % or one cycle. The "
         f"{summary.validation} validation points",
         f"have a median error of {summary.median_error:.1%}; {summary.usual_share:.0%} are within 20 %. "
         f"{summary.right} of {summary.directions} comparisons come out right.",
+        "",
+        f"Of the {known.validation} validation points whose program's structure is known, the median error is "
+        f"{known.median_error:.1%} and {known.usual_share:.0%} are within 20 %.",
         "",
         "| target | |",
         "|---|---|",

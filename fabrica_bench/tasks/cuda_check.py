@@ -251,7 +251,7 @@ def markdown(reports: Sequence[TaskReport], found: Device, date: datetime.date, 
     return "\n".join(lines)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m fabrica_bench.tasks.cuda_check",
         description="Build every CUDA source with nvcc and compare it with its oracle on a GPU.",
@@ -269,15 +269,16 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit code."""
-    options = _parser().parse_args(argv)
+    options = parser().parse_args(argv)
     try:
-        return _run(options)
+        return work(options)
     except FabricaError as error:
         sys.stderr.write(f"error: {error}\n")
         return int(error.code)
 
 
-def _run(options: argparse.Namespace) -> int:
+def work(options: argparse.Namespace) -> int:
+    """Do what the options say, show it on standard output, and return the exit code. Raises `FabricaError`."""
     nvcc = find_nvcc()
     if nvcc is None:
         raise FabricaError(

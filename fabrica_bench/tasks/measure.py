@@ -178,7 +178,7 @@ def _replace_block(text: str, block: str) -> str:
     return text.rstrip("\n") + "\n" + block
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m fabrica_bench.tasks.measure",
         description="Run the reference programs, compare them with their oracles, and record their cycles.",
@@ -212,15 +212,16 @@ def _jobs(tasks: Sequence[Task], options: argparse.Namespace) -> Iterator[tuple[
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit code."""
-    options = _parser().parse_args(argv)
+    options = parser().parse_args(argv)
     try:
-        return _main(options)
+        return work(options)
     except FabricaError as error:
         sys.stderr.write(f"error: {error}\n")
         return int(error.code)
 
 
-def _main(options: argparse.Namespace) -> int:
+def work(options: argparse.Namespace) -> int:
+    """Do what the options say, show it on standard output, and return the exit code. Raises `FabricaError`."""
     tools = Tools()
     if options.cslc or options.cs_python:
         if not (options.cslc and options.cs_python and options.toolchain):

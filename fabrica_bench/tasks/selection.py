@@ -32,7 +32,6 @@ def tasks_root(override: Path | str | None = None) -> Path:
     Raises:
         FabricaError: The folder doesn't exist.
     """
-    package = Path(__file__).resolve().parents[1]
     chosen = override or os.environ.get(TASKS_VARIABLE)
     if chosen:
         # Absolute: the processes of a run work elsewhere.
@@ -41,6 +40,16 @@ def tasks_root(override: Path | str | None = None) -> Path:
             origin = "--tasks" if override else TASKS_VARIABLE
             raise FabricaError("there is no such tasks folder", place=str(root), remedy=f"check {origin}")
         return root
+    return shipped_tasks_root()
+
+
+def shipped_tasks_root() -> Path:
+    """The tasks that came with this installation: the checkout's tasks/ or the installed package's.
+
+    Raises:
+        FabricaError: There are none.
+    """
+    package = Path(__file__).resolve().parents[1]
     for root in (package.parent / "tasks", package / "_tasks"):
         if any(root.glob(f"*/{SPEC_FILE}")):
             return root

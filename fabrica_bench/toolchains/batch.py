@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fabrica_bench.compat import cs_python
+from fabrica_bench.wse.selection import warm_native
 
 WARM_MODULES: Final = ("numpy", "fabrica_bench.compat.runtime")
 """What every run imports anyway; read-only state, shared by forking."""
@@ -39,6 +40,7 @@ def main() -> int:
     request = json.load(sys.stdin)
     for name in WARM_MODULES:
         importlib.import_module(name)
+    warm_native()
     for run in request["runs"]:
         sys.stdout.write(json.dumps(_supervise(run)) + "\n")
         sys.stdout.flush()

@@ -25,6 +25,7 @@ from fabrica_bench.toolchains.processes import (
 )
 from fabrica_bench.toolchains.protocol import BuildOptions, BuildResult, RunRequest, RunResult
 from fabrica_bench.version import __version__
+from fabrica_bench.wse.selection import confined_native
 
 EMBEDDED_LIMITS: Final = Limits(cpu_s=300, address_space=8 << 30, file_size=512 << 20, processes=64, open_files=256)
 
@@ -115,11 +116,12 @@ class EmbeddedToolchain(CommandToolchain):
         stdin: Path | None = None,
     ) -> ProcessResult:
         paths = python_paths(hidden=_hidden())
-        with Confinement(read=paths.read, listed=paths.listed, write=write, network=False) as confinement:
+        variables, code = confined_native()
+        with Confinement(read=[*paths.read, *code], listed=paths.listed, write=write, network=False) as confinement:
             return run_process(
                 argv,
                 workdir=workdir,
-                environment=scrubbed_environment(workdir, self.environment),
+                environment=scrubbed_environment(workdir, {**self.environment, **variables}),
                 limits=self.limits,
                 deadline_s=deadline_s,
                 stdin=stdin,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fabrica_bench.errors import FabricaError
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from fabrica_bench.wse.trace import TraceSink
 
 EXECUTORS = ("native", "reference")
-DEFAULT_EXECUTOR = "reference"
+DEFAULT_EXECUTOR = "native"
 VARIABLE = "FABRICA_SIM_EXECUTOR"
 _LOGGER = logging.getLogger("fabrica_bench.wse")
 
@@ -51,13 +54,42 @@ def open_machine(
     return Machine(program, limits=limits, trace=trace)
 
 
+@cache
+def confined_native() -> tuple[dict[str, str], tuple[Path, ...]]:
+    """What children that see few files need in order to run natively: environment variables, and folders to be read.
+
+    Compiles the kernel now, if the cache does not have it, because such children cannot fill the cache.
+    """
+    if executor_name() != "native":
+        return {VARIABLE: "reference"}, ()
+    try:
+        from fabrica_bench.wse.native.library import cache_directory, library  # loads LLVM
+
+        library()
+        folder = cache_directory()
+    except ImportError:
+        folder = None
+    if folder is None:
+        return {VARIABLE: "reference"}, ()
+    return {VARIABLE: "native", "FABRICA_CACHE_DIR": str(folder.parents[1])}, (folder,)
+
+
+def warm_native() -> None:
+    """Load the kernel, for a process that will fork, if the native executor is the one to be used."""
+    if executor_name() == "native":
+        with contextlib.suppress(ImportError):
+            from fabrica_bench.wse.native.library import library  # loads LLVM
+
+            library()
+
+
 def _native(program: Program, limits: Limits | None, trace: TraceSink | None) -> Machine | None:
     if trace is not None:
         _LOGGER.warning("fabrica-sim: a traced run uses the reference executor")
         return None
     try:
-        from fabrica_bench.wse.native.machine import NativeMachine  # noqa: PLC0415 - loads LLVM
-        from fabrica_bench.wse.native.support import NativeUnsupported  # noqa: PLC0415
+        from fabrica_bench.wse.native.machine import NativeMachine
+        from fabrica_bench.wse.native.support import NativeUnsupported
     except ImportError as problem:
         _LOGGER.warning("fabrica-sim: no native code here (%s); using the reference executor", problem)
         return None

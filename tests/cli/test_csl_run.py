@@ -104,7 +104,7 @@ class TestRun:
         assert document["stdout"] == "all well\n"
         (launch,) = document["launches"]
         assert launch["name"] == "main"
-        assert 0 < launch["start"] < launch["end"] <= document["cycles"]
+        assert 0 < launch["start"] <= launch["end"] <= document["cycles"]
 
     def test_a_host_script_with_arguments(self, cli, bundle):
         assert cli("csl", "run", bundle).code == ExitCode.OK
@@ -132,7 +132,7 @@ class TestRun:
         assert (document["ok"], document["ending"]) == (False, "deadlock")
         assert document["report"].startswith("fabrica-sim: deadlock: ")
         assert "fmovs" in document["report"]
-        assert "input queue 2 (color 6)" in document["report"]
+        assert "of color 6 on input queue 2" in document["report"]
         outcome = cli("csl", "run", stuck)
         assert outcome.code == ExitCode.FAILURE
         assert "fabrica-sim: deadlock: " in outcome.err

@@ -130,7 +130,10 @@ def test_score_of_an_agent_names_its_run(cli, tmp_path, monkeypatch):
     assert Path(result["run_dir"]).parts[0] == "runs"
 
 
-def test_ctrl_c_keeps_what_is_finished_and_the_same_command_continues(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_keeps_what_is_finished_and_the_same_command_continues(tmp_path, monkeypatch, number):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     command = [sys.executable, "-m", "fabrica_bench", "run", "--agent", "reference", *FILTER, "--jobs", "1"]
     command += ["--out", str(tmp_path / "run"), "--json"]
     records = tmp_path / "run" / "records.jsonl"
@@ -138,11 +141,12 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_continues(tmp_path):
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", start_new_session=True
     )
     _wait_for(lambda: records.exists() and '"record":"verdict"' in records.read_text(encoding="utf-8"), process)
-    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == ExitCode.INTERRUPTED, err
     assert "Traceback" not in err
     assert out == ""
+    assert list((tmp_path / "temporary").iterdir()) == []
     kept = [line for line in records.read_text(encoding="utf-8").splitlines() if '"record":"verdict"' in line]
     again = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120, check=False)
     assert again.returncode == 0, again.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from helpers.csl_eval import compile_body, compile_text, errors_of
+from helpers.csl_eval import compile_body, compile_text, errors_of, layout_errors
 
 from fabrica_bench.csl.diagnostics import CslError
 
@@ -71,6 +71,41 @@ def test_the_message_names_the_places_looked_at(tmp_path: Path) -> None:
     (hint,) = (diagnostic.hint for diagnostic in raised.value.diagnostics)
     assert hint is not None
     assert "lib/b.csl and " in hint
+
+
+def hints_of(folder: Path, body: str) -> list[str | None]:
+    with pytest.raises(CslError) as raised:
+        compile_body(folder, body)
+    return [diagnostic.hint for diagnostic in raised.value.diagnostics]
+
+
+def test_a_misspelled_library_or_member_gets_a_suggestion(tmp_path: Path) -> None:
+    assert hints_of(tmp_path, user("<memcpy/memcopy>", 1)) == ["did you mean '<memcpy/memcpy>'?"]
+    assert hints_of(tmp_path, "fn main() void { sys_mod.unblock_cmd_steam(); }") == [
+        "did you mean 'unblock_cmd_stream'?"
+    ]
+
+
+def test_a_param_of_the_wrong_type_names_the_import(tmp_path: Path) -> None:
+    write(tmp_path, "m.csl", "param callback: fn () void; fn go() void { callback(); }")
+    with pytest.raises(CslError) as raised:
+        compile_body(
+            tmp_path,
+            'const m = @import_module("m.csl", .{ .callback = f }); fn f(x: i16) void {} fn main() void { m.go(); }',
+        )
+    (diagnostic,) = raised.value.diagnostics
+    ((note, place),) = diagnostic.notes
+    assert note == "'callback' was bound here"
+    assert place.file.path.endswith("pe.csl")
+
+
+def test_a_file_of_many_pe_programs_is_reported_once(tmp_path: Path) -> None:
+    layout = """layout {
+      @set_rectangle(2, 1);
+      @set_tile_code(0, 0, "pe.csl", .{ .x = 0 });
+      @set_tile_code(1, 0, "pe.csl", .{ .x = 1 });
+    }"""
+    assert layout_errors(tmp_path, layout, "param x: i16; var y: i16 = 1 + ;") == ["expected an expression, got ';'"]
 
 
 def test_two_modules_that_import_each_other_are_refused(tmp_path: Path) -> None:

@@ -60,9 +60,9 @@ def test_our_tools_come_first_on_the_path(tmp_path: Path) -> None:
 
 def test_the_checkout_is_not_written_to_and_libraries_beside_are_copied(tmp_path: Path) -> None:
     folder = example(tmp_path, "writes", "test -f ../common/lib.csl\ntouch made_here")
-    shared = tmp_path / "tutorials" / "shared"
-    shared.mkdir()
-    (shared / "lib.csl").write_text("", encoding="utf-8")
+    common = tmp_path / "tutorials" / "common"
+    common.mkdir()
+    (common / "lib.csl").write_text("", encoding="utf-8")
     assert [item["passed"] for item in results(tmp_path)] == [True]
     assert not (folder / "made_here").exists()
 

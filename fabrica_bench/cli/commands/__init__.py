@@ -17,7 +17,8 @@ from fabrica_bench.cli.commands import (
     report,
     run,
     score,
+    tasks,
     verify,
 )
 
-REGISTERED: Final = (catalogue, run, score, report, verify, doctor, csl, csl_run, csl_profile, csl_show)
+REGISTERED: Final = (catalogue, run, score, report, verify, doctor, csl, csl_run, csl_profile, csl_show, tasks)

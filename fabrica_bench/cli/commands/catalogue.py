@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -17,14 +17,18 @@ if TYPE_CHECKING:
     from fabrica_bench.tasks.spec import Tensor
 
 
+LIST_EXAMPLES: Final = (
+    "fabrica-bench list",
+    "fabrica-bench list --filter level=1 set=core,w2",
+    "fabrica-bench list --json",
+)
+SHOW_EXAMPLES: Final = ("fabrica-bench show ReLU-1PE", "fabrica-bench show relu-1pe --json")
+
+
 @app.command(
     "list",
     cls=FilterCommand,
-    epilog=examples(
-        "fabrica-bench list",
-        "fabrica-bench list --filter level=1 set=core,w2",
-        "fabrica-bench list --json",
-    ),
+    epilog=examples(*LIST_EXAMPLES),
 )
 def list_command(filters: FilterOption = None, json: JsonOption = False) -> None:
     """List the tasks."""
@@ -51,7 +55,7 @@ def list_command(filters: FilterOption = None, json: JsonOption = False) -> None
     console.write(f"{console.counted(len(tasks), 'task')}; {more}")
 
 
-@app.command(epilog=examples("fabrica-bench show ReLU-1PE", "fabrica-bench show relu-1pe --json"))
+@app.command(epilog=examples(*SHOW_EXAMPLES))
 def show(
     task: Annotated[str, typer.Argument(metavar="TASK", help="Name of a task, as `list` prints it.")],
     json: JsonOption = False,

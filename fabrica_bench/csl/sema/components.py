@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
-from fabrica_bench.csl.sema import lower
+from fabrica_bench.csl.sema import limits, lower
 from fabrica_bench.csl.sema.access import load, read_path
 from fabrica_bench.csl.sema.dispatch import place
 from fabrica_bench.csl.sema.errors import fail
@@ -60,7 +61,9 @@ def _const_member(value: Const, name: str, span: ast.Span) -> Place | None:
         module: ModuleInstance = value.data
         entry = module.find(name)
         if entry is None:
-            fail(span, f"module '{module.source.path}' has no member '{name}'")
+            close = get_close_matches(name, list(module.entries)[-limits.SUGGESTIONS :], 1)
+            hint = f"did you mean '{close[0]}'?" if close else None
+            fail(span, f"module '{module.source.path}' has no member '{name}'", hint)
         return global_place(module, entry)
     if value.type == t.TYPE and isinstance(value.data, t.EnumType):
         if name not in value.data.values:

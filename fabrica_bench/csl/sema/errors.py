@@ -22,7 +22,12 @@ MAX_CALL_NOTES = 4
 
 def called_from(problem: CslError, name: str, span: ast.Span) -> CslError:
     """The same errors, saying through which call they came about."""
-    note = (f"in the call of '{name}' here", span)
+    return noted(problem, f"in the call of '{name}' here", span)
+
+
+def noted(problem: CslError, text: str, span: ast.Span) -> CslError:
+    """The same errors with one more note, unless they have many."""
+    note = (text, span)
     return CslError(
         [
             replace(entry, notes=(*entry.notes, note)) if len(entry.notes) < MAX_CALL_NOTES else entry

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fabrica_bench.csl import ast
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.diagnostics import CslError
-from fabrica_bench.csl.sema.errors import already_reported, fail
+from fabrica_bench.csl.sema.errors import already_reported, fail, noted
 from fabrica_bench.csl.sema.frame import Frame
 from fabrica_bench.csl.sema.walk import allocates_registers, contains_import
 from fabrica_bench.csl.values import Const, FnValue, GlobalVar, Value, freeze
@@ -134,7 +134,14 @@ class ModuleInstance:
             if decl.init is None:
                 fail(decl.name_span, f"param '{decl.name}' is not bound to a value", "bind it where the module is used")
             bound = frame.comptime_expr(decl.init, type_)
-        return bound if type_ is None else self._typed(bound, type_, decl.name_span)
+        if type_ is None:
+            return bound
+        try:
+            return self._typed(bound, type_, decl.name_span)
+        except CslError as problem:
+            if self.origin is None or decl.name not in self.params:
+                raise
+            raise noted(problem, f"'{decl.name}' was bound here", self.origin) from None
 
     def _typed(self, value: Const, type_: t.Type, span: ast.Span) -> Const:
         result = self.frame().coerce(value, type_, span)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fabrica_bench.csl import ast, ir, source
 from fabrica_bench.csl import types as t
-from fabrica_bench.csl.diagnostics import Diagnostic, Severity
+from fabrica_bench.csl.diagnostics import CslError, Diagnostic, Severity
 from fabrica_bench.csl.parser import parse_file
 from fabrica_bench.csl.sema import limits
 from fabrica_bench.csl.sema.errors import fail
@@ -21,6 +22,8 @@ LIBRARY = Path(__file__).resolve().parent.parent / "lib"
 
 BUDGET_SPENT = "comptime evaluation exceeded"
 _SHOWN_PATH = 200
+#: How alike the name of a library must be to be suggested, from 0 to 1.
+_SAME_WORD = 0.75
 
 
 def _is_file(path: Path) -> bool:
@@ -42,7 +45,7 @@ class Session:
         self.printed_lines = 0
         self.call_depth = 0
         self.color_configs: dict[Any, ir.ColorConfig] = {}
-        self._files: dict[str, ast.File] = {}
+        self._files: dict[str, ast.File | CslError] = {}
         self._imports: dict[tuple[str, str], Path] = {}
         self._warned: set[tuple[str, str]] = set()
         environment = os.environ.get("CSL_IMPORT_PATH", "")
@@ -51,13 +54,19 @@ class Session:
     # ------------------------------------------------------------------------------------------- files
 
     def parse(self, path: Path) -> ast.File:
-        """The syntax tree of a file, read at most once."""
+        """The syntax tree of a file, read at most once; each use of a file that can't be parsed fails alike."""
         key = os.path.abspath(path)
         if key not in self._files:
             is_system = Path(key).is_relative_to(LIBRARY)
             display = f"<{Path(key).relative_to(LIBRARY).with_suffix('')}>" if is_system else self._display(key)
-            self._files[key] = parse_file(source.load_source(key, display=display, is_system=is_system))
-        return self._files[key]
+            try:
+                self._files[key] = parse_file(source.load_source(key, display=display, is_system=is_system))
+            except CslError as problem:
+                self._files[key] = problem
+        found = self._files[key]
+        if isinstance(found, CslError):
+            raise CslError(found.diagnostics)
+        return found
 
     def find_import(self, spelled: str, importer: ast.SourceFile, span: ast.Span) -> Path:
         """The file that `@import_module(spelled)` written in `importer` means."""
@@ -74,12 +83,16 @@ class Session:
                 candidate = folder / f"{name}.csl"
                 if _is_file(candidate):
                     return self._confined(candidate, spelled, span)
-            fail(
-                span,
-                f"unable to open module '{spelled}': no such library",
-                "import paths searched: " + ", ".join(map(str, self._search)) if self._search else "give --import-path",
-            )
+            fail(span, f"unable to open module '{spelled}': no such library", self._library_hint(name))
         return self.find_file(spelled, importer, span)
+
+    def _library_hint(self, name: str) -> str:
+        """The system library with the closest name, else where libraries were looked for."""
+        known = [str(path.relative_to(LIBRARY).with_suffix("")) for path in sorted(LIBRARY.rglob("*.csl"))]
+        close = get_close_matches(name[:_SHOWN_PATH], known, 1, _SAME_WORD)
+        if close:
+            return f"did you mean '<{close[0]}>'?"
+        return "import paths searched: " + ", ".join(map(str, self._search)) if self._search else "give --import-path"
 
     def find_file(self, spelled: str, importer: ast.SourceFile, span: ast.Span) -> Path:
         """A file named absolutely, or relative to the one that names it, or else to the program's top-level file."""

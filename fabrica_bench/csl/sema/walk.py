@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 from fabrica_bench.csl import ast
+
+#: Answers kept by node: the PE programs of a layout ask the same of the same files, once for each set of params.
+KEPT_ANSWERS: Final = 4096
 
 _CHILD_FIELDS: dict[type, tuple[str, ...]] = {}
 
@@ -38,23 +42,27 @@ def mentions(root: Any, names: set[str]) -> bool:
     return any(isinstance(node, ast.Ident) and node.name in names for node in walk(root))
 
 
-def contains_import(root: Any) -> bool:
+@lru_cache(maxsize=KEPT_ANSWERS)
+def contains_import(root: ast.Node | None) -> bool:
     """Whether `@import_module` occurs under `root`."""
     return any(isinstance(node, ast.BuiltinCall) and node.name == "import_module" for node in walk(root))
 
 
-def binds_colors(root: Any) -> bool:
+@lru_cache(maxsize=KEPT_ANSWERS)
+def binds_colors(root: ast.Node | None) -> bool:
     """Whether `@bind_task` of the older dialect occurs under `root`."""
     return any(isinstance(node, ast.BuiltinCall) and node.name == "bind_task" for node in walk(root))
 
 
-def allocates_registers(root: Any) -> bool:
+@lru_cache(maxsize=KEPT_ANSWERS)
+def allocates_registers(root: ast.Node | None) -> bool:
     """Whether a FIFO with registers of its own is allocated under `root`."""
     nodes = list(walk(root))
     is_fifo = any(isinstance(node, ast.BuiltinCall) and node.name == "allocate_fifo" for node in nodes)
     return is_fifo and any(isinstance(node, ast.FieldInit) and node.name == "dest" for node in nodes)
 
 
+@lru_cache(maxsize=KEPT_ANSWERS)
 def address_taken(body: ast.Node | None) -> frozenset[str]:
     """Names of which some part's address is taken (`&x`, `&x[i]`, `&x.f`) anywhere in a function body."""
     names = set()

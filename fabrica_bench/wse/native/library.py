@@ -43,7 +43,8 @@ def cache_directory() -> Path | None:
     try:
         root = Path(base) if base else Path.home() / ".cache"
         folder = root / "fabrica-bench" / "native"
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except (OSError, RuntimeError):
         return None
     return folder
