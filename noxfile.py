@@ -40,6 +40,16 @@ def cycles(session: nox.Session) -> None:
 
 
 @nox.session
+def differential(session: nox.Session) -> None:
+    """Compare the native with the reference executor: random programs, and all that the simulator's tests run."""
+    session.install("-e", ".[test]")
+    examples = {"FABRICA_DIFFERENTIAL_EXAMPLES": "400"}
+    session.run(
+        "pytest", "-p", "differential.harvest", "tests/differential", "tests/wse", *session.posargs, env=examples
+    )
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """Build the documentation into site/; a broken link fails."""
     session.install("-e", ".[docs]")

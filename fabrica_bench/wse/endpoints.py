@@ -131,10 +131,12 @@ class FabricIn:
         self._mask = 0xFFFF if size == 2 else 0xFFFFFFFF
         self._packed = size == 2 and dsd.simd_mode in PACKED_MODES
         self._half: int | None = None
+        self._words = queue.queue
         self.what = queue.label
 
     def ready(self, now: int) -> bool:
-        return self._half is not None or self.queue.head_ready(now)
+        words = self._words
+        return (bool(words) and words[0][0] <= now) or self._half is not None
 
     def control_waits(self, now: int) -> bool:
         """The next word is a control wavelet."""

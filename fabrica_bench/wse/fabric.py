@@ -70,13 +70,15 @@ class Fabric:
         """Have `router` stepped in `cycle`, which must lie after the current one."""
         if router.scheduled != cycle:
             router.scheduled = cycle
-            self._slot(cycle).routers.append(router)
+            slot = self._slots.get(cycle)
+            (slot if slot is not None else self._slot(cycle)).routers.append(router)
 
     def wake_pe(self, pe: Element, cycle: int) -> None:
         """Have `pe` stepped in `cycle`: a later one, or the current one if its phase has not begun."""
         if pe.scheduled != cycle:
             pe.scheduled = cycle
-            self._slot(cycle).elements.append(pe)
+            slot = self._slots.get(cycle)
+            (slot if slot is not None else self._slot(cycle)).elements.append(pe)
 
     def call(self, action: Callable[[int], None], cycle: int) -> None:
         """Have `action(cycle)` called in the host phase of `cycle`."""

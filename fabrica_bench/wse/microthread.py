@@ -71,6 +71,7 @@ class FabricOp:
         self.dest: DestEnd = NullEnd()
         self.gates: list[SourceEnd | DestEnd] = []
         self.inputs: list[FabricIn] = []
+        self.watches_control = self.config.on_control is not None
         self.batch = 1
 
     def _priority(self) -> str:
@@ -156,7 +157,7 @@ class FabricOp:
         """May issue in this cycle: every operand is there, or the operation has to end."""
         if now < self.start:
             return False
-        if self.config.on_control is not None and any(end.control_waits(now) for end in self.inputs):
+        if self.watches_control and any(end.control_waits(now) for end in self.inputs):
             return True
         for gate in self.gates:
             if not gate.ready(now):
@@ -177,7 +178,7 @@ class FabricOp:
         function = self.site.function
         sources, dest = self.sources, self.dest
         for position in range(self.batch):
-            if self.inputs and self.config.on_control is not None and self._control_arrived(now):
+            if self.watches_control and self._control_arrived(now):
                 return
             if position and not all(gate.ready(now) for gate in self.gates):
                 return

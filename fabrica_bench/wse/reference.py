@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import GeneratorType, TracebackType
+from functools import lru_cache
+from types import CodeType, GeneratorType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from fabrica_bench.csl import ir
@@ -31,6 +32,15 @@ class Stop(Exception):
     """The program reached a place that must not be reached; carries the text."""
 
 
+GENERATED = "<csl program>"
+"""File name of all generated code: equal text of two images is compiled once, and each image has its own locations."""
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str) -> CodeType:
+    return compile(text, GENERATED, "exec")
+
+
 class ReferenceExecutor:
     """See `executor.Executor`."""
 
@@ -50,7 +60,7 @@ class ReferenceCode:
 
     def __init__(self, image: ir.Image, costs: CostTable, half: str, by_line: bool = False) -> None:
         self.image = image
-        self._file = f"<csl image {image.name!r} {id(self):x}>"
+        self._file = GENERATED
         unit = Unit(image, costs, half, by_line)
         self._functions: list[Callable[..., Any]] = []
         lines: list[str] = []
@@ -64,7 +74,7 @@ class ReferenceCode:
         self._names = unit.names
         scope = self._scope(half)
         scope.update({f"K{number}": value for number, value in enumerate(unit.constants)})
-        exec(compile("\n".join(lines) + "\n", self._file, "exec"), scope)
+        exec(_compiled("\n".join(lines) + "\n"), scope)
         self._functions = [scope[f"f{number}"] for number in range(len(unit.names))]
 
     def _scope(self, half: str) -> dict[str, Any]:

@@ -55,15 +55,18 @@ comptime {
 )
 
 
-def mirror(folder: Path) -> Host:
+def mirror(folder: Path, output_queue: int = 3) -> Host:
     layout = uniform_layout(WIDTH, HEIGHT, {"outgoing": "[*]u32", "incoming": "[*]u32"}, ("main", "too_long"))
-    return Host(
-        compile_files(folder, {"layout.csl": layout, "pe.csl": MIRROR}, "wse3", (WIDTH, HEIGHT)), (WIDTH, HEIGHT)
-    )
+    code = MIRROR.replace(".output_queue_id = 3", f".output_queue_id = {output_queue}")
+    return Host(compile_files(folder, {"layout.csl": layout, "pe.csl": code}, "wse3", (WIDTH, HEIGHT)), (WIDTH, HEIGHT))
 
 
-def test_messages_of_any_length_reach_their_pe_whole(tmp_path: Path) -> None:
-    host = mirror(tmp_path)
+@pytest.mark.parametrize("output_queue", [2, 3])
+def test_messages_of_any_length_reach_their_pe_whole(
+    tmp_path: Path, output_queue: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    host = mirror(tmp_path, output_queue)
+    assert "warning" not in capfd.readouterr().err
     data = np.arange(1, PES * 32 + 1, dtype=np.uint32).reshape(HEIGHT, WIDTH, 32)
     host.put("outgoing", data)
     host.launch("main")

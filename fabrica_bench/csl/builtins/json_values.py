@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from fabrica_bench.csl import floats
@@ -13,6 +14,7 @@ from fabrica_bench.csl.sema.names import predeclared
 from fabrica_bench.csl.values import Const, Value
 
 MAX_JSON_BYTES = 16 * 1024 * 1024
+_KEY_TYPE = re.compile(r"(?:\[(?P<extents> *\d{1,8} *(?:, *\d{1,8} *)*)\] *)?(?P<element>\w+)", re.ASCII)
 
 
 def load_json(call: Call, type_: t.Type, name: str) -> Value:
@@ -40,8 +42,8 @@ def _convert(call: Call, item: Any, type_: t.Type) -> Const:
     if isinstance(item, list):
         if not isinstance(type_, t.ArrayType):
             call.fail(f"a JSON array can't become a value of type '{type_.name}'", 0)
-        if any(isinstance(part, list) for part in item):
-            call.fail("nested JSON arrays can't be imported", 1)
+        if any(isinstance(part, list | dict) for part in item):
+            call.fail("a JSON array may hold neither arrays nor objects", 1)
         if len(item) != type_.count:
             call.fail(f"expected {type_.count} elements, got {len(item)}", 1)
         return Const(type_, [_convert(call, part, type_.element).data for part in item])
@@ -68,10 +70,23 @@ def _struct(call: Call, item: dict[str, Any]) -> Const:
     fields, data = [], []
     for key, part in item.items():
         name, separator, spelled = key.partition(":")
-        type_value = predeclared(spelled.strip())
-        if not separator or type_value is None or type_value.type != t.TYPE:
+        type_ = _spelled_type(spelled.strip())
+        if not separator or type_ is None:
             call.fail(f"the JSON key '{key}' must have the form 'name:type'", 1)
-        value = _convert(call, part, type_value.data)
+        value = _convert(call, part, type_)
         fields.append(t.Field(name.strip(), value.type))
         data.append(value.data)
     return Const(t.StructType("struct", "auto", tuple(fields)), data)
+
+
+def _spelled_type(text: str) -> t.Type | None:
+    """The type that a key names: a predeclared type, or an array of one such as `[2, 3]f32`; None if it is neither."""
+    found = _KEY_TYPE.fullmatch(text)
+    element = predeclared(found["element"]) if found is not None else None
+    if found is None or element is None or element.type != t.TYPE:
+        return None
+    element_type: t.Type = element.data
+    if found["extents"] is None:
+        return element_type
+    extents = tuple(int(extent) for extent in found["extents"].split(","))
+    return t.ArrayType(extents, element_type) if all(extents) else None

@@ -31,6 +31,8 @@ def mismatch(value: Value, type_: t.Type, span: ast.Span) -> None:
         hint = "make a color of a number with @get_color(...)"
     elif isinstance(type_, t.IdType) and t.is_integer(source):
         hint = f"make one of a number with @get_{type_.name}(...)"
+    elif source.name == type_.name:
+        hint = "two types written in different places differ: declare one as a constant, and use it in both"
     fail(span, f"expected type '{type_.name}', got: '{source.name}'", hint)
 
 

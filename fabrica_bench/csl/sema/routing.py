@@ -166,6 +166,8 @@ def _unrouted_descriptors(routes: Routes, rerouted: list[bool], number: int, uni
                 continue
             direction = "input" if dsd.kind == "fabin" else "output"
             color = dsd.color if unit.session.arch == "wse2" else bound.get((direction, dsd.queue), -1)
+            if unit.location_spans[instr.loc].file.is_system:
+                continue  # a library knows its own channels, also those that the simulator models without routes
             if color < 0 or color in routes.streams or color >= 21 or (direction, color) in seen:
                 continue
             seen.add((direction, color))

@@ -33,6 +33,7 @@ _LIBM = {
 }
 #: characters of a module from which on compile time counts for more than the speed of its code
 _LARGE = 2_000_000
+_MOST_FILES = 4000  # some 20 KB each
 #: bump when the meaning of cached code changes in a way its text doesn't show
 _FORMAT = "1"
 
@@ -55,6 +56,19 @@ class CodeCache:
 
     def __init__(self) -> None:
         self._folder = cache_directory()
+        self._prune()
+
+    def _prune(self) -> None:
+        """Keep the newer half of too many files."""
+        if self._folder is None:
+            return
+        try:
+            files = list(self._folder.glob("*.o"))
+            if len(files) > _MOST_FILES:
+                for path in sorted(files, key=lambda path: path.stat().st_mtime)[: len(files) // 2]:
+                    path.unlink(missing_ok=True)
+        except OSError:
+            return  # another process prunes, or this one may only read
 
     def get(self, key: str) -> bytes | None:
         """The object file, or None."""

@@ -26,9 +26,12 @@ from fabrica_bench.wse.memory import PeMemory
 from fabrica_bench.wse.native.layout import Records, address_of
 from fabrica_bench.wse.native.library import library
 from fabrica_bench.wse.native.loading import LoadedImage, LoadedProgram
+from fabrica_bench.wse.native.support import NativeUnsupported
 
 _LOGGER = logging.getLogger("fabrica_bench.wse")
 _CHUNK = 4_000_000  # units of work between looks at the clock: a fraction of a second
+#: Cycles times PEs of a run out of budget that are repeated on the reference, which can say where the program was.
+REPLAYED_CYCLES = 1_000_000
 BAIL, IDLE, HOST, LAUNCH_DONE, BUDGET, CHUNK, UNTIL, GROW = 1, 2, 3, 4, 5, 6, 7, 8
 _PUMP, _PYTHON = 0, 2
 
@@ -45,6 +48,8 @@ class NativeMachine(Machine):
         self._deadline: float | None = None
         self.fabric: Any = None
         limits = limits or Limits()
+        if program.width * program.height > limits.max_pes:
+            raise NativeUnsupported(f"rectangles of more than {limits.max_pes} PEs")
         self._state = LoadedProgram(program, load_costs(program.arch), limits, library())
         super().__init__(program, limits=limits)
 
@@ -109,7 +114,8 @@ class NativeMachine(Machine):
         return proxy
 
     def submit(self, command: Command) -> Handle:
-        if isinstance(command, StreamIn | StreamOut) and not 0 <= command.color < ROUTABLE_COLORS and not self._reference:
+        color = command.color if isinstance(command, StreamIn | StreamOut) else 0
+        if not 0 <= color < ROUTABLE_COLORS and self._reference is None:
             self._fall_back(self._journal)
         handle = super().submit(command)
         if self._reference:
@@ -175,8 +181,11 @@ class NativeMachine(Machine):
                 if until >= 0:
                     return
                 self._unstick()
-            elif reason == BUDGET:
-                raise BudgetExceeded(f"the run needs more than its {self.limits.max_cycles} cycles")
+            elif reason == BUDGET and self.limits.max_cycles * len(self.elements) > REPLAYED_CYCLES:
+                raise BudgetExceeded(
+                    f"the run needs more than its {self.limits.max_cycles} cycles\n"
+                    "  FABRICA_SIM_EXECUTOR=reference shows what the PEs were doing"
+                )
             else:
                 self._fall_back(self._journal[:-1])
 
