@@ -583,6 +583,7 @@ class Image:
     local_colors: dict[int, ColorConfig] = field(default_factory=dict)
     exports: dict[str, ExportedSymbol] = field(default_factory=dict)
     config_words: dict[int, int] = field(default_factory=dict)
+    settings: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     locations: list[tuple[str, int, int]] = field(default_factory=lambda: [("", 0, 0)])
     data_end: int = 0
     code_bytes: int = 0

@@ -292,6 +292,7 @@ class _Linker:
         image.rotating_tasks = state.rotating
         image.local_colors = state.local_colors
         image.config_words = state.config_words
+        image.settings = state.settings
         image.exports = {
             name: ir.ExportedSymbol(
                 name,

@@ -1,11 +1,11 @@
 """Several runs of one program for the price of one start: `python -m fabrica_bench.toolchains.batch`.
 
-Reads `{"runs": [{"workdir": ..., "arguments": [...], "deadline_s": ..., "environment": {...}, "support": false}]}` from
-its standard input (a file), imports NumPy and the simulator, and then forks one process per run, one after another.
-`support` tells whether the runner imports modules that lie in its working directory. Each process has a
-session, working directory and simulator of its own and ends before the next begins. Writes one JSON object per run to
-standard output: `{"returncode": ..., "timed_out": ..., "seconds": ...}`; what
-a run prints goes to the files `stdout` and `stderr` beside its working directory.
+Reads `{"artifact": ..., "runs": [{"workdir": ..., "arguments": [...], "deadline_s": ..., "environment": {...},
+"support": false}]}` from its standard input (a file), loads NumPy, the simulator and the program's code, and then forks
+one process per run, one after another. `support` tells whether the runner imports modules that lie in its working
+directory. Each process has a session, working directory and simulator of its own and ends before the next begins.
+Writes one JSON object per run to standard output: `{"returncode": ..., "timed_out": ..., "seconds": ...}`; what a run
+prints goes to the files `stdout` and `stderr` beside its working directory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> int:
     request = json.load(sys.stdin)
     for name in WARM_MODULES:
         importlib.import_module(name)
-    warm_native()
+    warm_native(Path(request["artifact"]) if request.get("artifact") else None)
     for run in request["runs"]:
         sys.stdout.write(json.dumps(_supervise(run)) + "\n")
         sys.stdout.flush()

@@ -12,7 +12,7 @@ from typing import Any, Final
 from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.tasks import tasks_root
 from fabrica_bench.toolchains.batch import output_files
-from fabrica_bench.toolchains.commands import CommandToolchain, collect_run, judge_build, stage_run
+from fabrica_bench.toolchains.commands import ARTIFACT_NAME, CommandToolchain, collect_run, judge_build, stage_run
 from fabrica_bench.toolchains.landlock import Confinement, describe_confinement, python_paths
 from fabrica_bench.toolchains.processes import (
     Limits,
@@ -76,7 +76,8 @@ class EmbeddedToolchain(CommandToolchain):
         runs = [self._describe_run(artifact, request) for request in requests]
         parent = requests[0].workdir.parent
         orders = parent / f"{requests[0].workdir.name}.batch.json"
-        orders.write_text(json.dumps({"runs": runs}), encoding="utf-8")
+        program = requests[0].workdir / ARTIFACT_NAME
+        orders.write_text(json.dumps({"artifact": str(program), "runs": runs}), encoding="utf-8")
         result = self._confined(
             [sys.executable, "-P", "-m", "fabrica_bench.toolchains.batch"],
             parent,

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from fabrica_bench.wse import control, numeric, traffic
+from fabrica_bench.wse import control, intrinsics, numeric, traffic
 from fabrica_bench.wse.memory import AccessError, PeMemory
 from fabrica_bench.wse.ports import Ports
 from fabrica_bench.wse.queues import InputQueue
@@ -78,6 +78,8 @@ class ProcessingElement(Ports):
         # for reports
         self.ran: set[str] = set()
         self.last_task = ""
+        for name, arguments in self.image.settings:
+            intrinsics.INTRINSIC_TABLE[name].run(self, *arguments)
         if self.tasks.active:
             fabric.wake_pe(self, 0)
 

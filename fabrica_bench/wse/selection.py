@@ -9,7 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fabrica_bench.csl.artifact import load_program
 from fabrica_bench.errors import FabricaError
+from fabrica_bench.wse.costs import load_costs
 from fabrica_bench.wse.machine import Machine
 
 if TYPE_CHECKING:
@@ -74,13 +76,31 @@ def confined_native() -> tuple[dict[str, str], tuple[Path, ...]]:
     return {VARIABLE: "native", "FABRICA_CACHE_DIR": str(folder.parents[1])}, (folder,)
 
 
-def warm_native() -> None:
-    """Load the kernel, for a process that will fork, if the native executor is the one to be used."""
-    if executor_name() == "native":
-        with contextlib.suppress(ImportError):
-            from fabrica_bench.wse.native.library import library  # loads LLVM
+#: Instructions of a program from which on the processes that run it compile it, each under its own deadline.
+_MOST_WARMED = 20_000
 
-            library()
+
+def warm_native(artifact: Path | None = None) -> None:
+    """Load the kernel and the code of a compiled program, for a process that will fork to run it several times.
+
+    Does nothing where the native executor is not to be used. What is wrong with the program is left to its runs to say.
+    """
+    if executor_name() != "native":
+        return
+    try:
+        from fabrica_bench.wse.native.library import library  # loads LLVM
+        from fabrica_bench.wse.native.program_code import ProgramCode
+        from fabrica_bench.wse.native.support import NativeUnsupported
+    except ImportError:
+        return
+    lib = library()
+    if artifact is None:
+        return
+    with contextlib.suppress(FabricaError, NativeUnsupported):
+        program = load_program(artifact)
+        functions = (function for image in program.images for function in image.functions.values())
+        if sum(len(block) for function in functions for block in function.blocks) <= _MOST_WARMED:
+            lib.load(ProgramCode(program, load_costs(program.arch), lib.structs).text())
 
 
 def _native(program: Program, limits: Limits | None, trace: TraceSink | None) -> Machine | None:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.csl_eval import compile_body, errors_of
 from helpers.csl_programs import ARCHES, PE_HEAD, Host, compile_files, uniform_layout
 
 from fabrica_bench.compat import cslc
+from fabrica_bench.wse.machine import Machine
 
 DSD_OPS = (
     PE_HEAD
@@ -141,3 +143,29 @@ comptime {{ @export_symbol(main); }}
     assert status == (0 if message is None else 1), errors
     assert (message or "") in errors
     assert message is None or "pe.csl:" in errors, "the place in the program is named"
+
+
+SETTINGS = """
+const config = @import_module("<tile_config>");
+const layout_library = @import_module("<layout>");
+fn main() void { sys_mod.unblock_cmd_stream(); }
+"""
+
+
+def test_settings_at_comptime_are_part_of_the_program(tmp_path: Path) -> None:
+    block = """comptime {
+      config.control_transform.set_mask(3);
+      config.task_priority.set_task_priority(@get_local_task_id(9));
+      config.main_thread_priority.update_main_thread_priority(config.main_thread_priority.level.MEDIUM_HIGH);
+    }"""
+    program = compile_body(tmp_path, SETTINGS + block).program
+    (image,) = program.images
+    assert image.settings == [("control_transform_mask", (3,)), ("task_priority", (9, 1)), ("main_priority", (2,))]
+    pe = Machine(program).pe(0, 0)
+    assert pe.transform_mask == 3
+    assert pe.tasks.high == 1 << 9
+
+
+def test_what_only_a_running_pe_knows_is_refused_at_comptime(tmp_path: Path) -> None:
+    block = "comptime { @comptime_assert(layout_library.get_x_coord() == 0); }"
+    assert errors_of(tmp_path, SETTINGS + block) == ["this is only possible at run time"]

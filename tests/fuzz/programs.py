@@ -141,7 +141,7 @@ class Writer:
         options = [".async = true"]
         if rng.random() < 0.6:
             options.append(rng.choice((".activate = local", ".activate = other", ".unblock = local_id")))
-        settings = f", .{{ {', '.join(options)} }}" if rng.random() < 0.7 else ""
+        settings = f", .{{ {', '.join(options)} }}" if rng.random() < 0.95 else ""
         return f"@mov32({dsd}, dc{settings});" if kind == "fabout_dsd" else f"@mov32(dc, {dsd}{settings});"
 
     def control(self) -> str:
@@ -200,6 +200,6 @@ def random_program(rng: random.Random) -> dict[str, str]:
         f"fn helper(n: u16) void {{\n  {write.block(1)}\n}}".replace("helper(u);", "u += n;"),
         f"task local() void {{\n  rounds += 1;\n  if (rounds > 50) {{ return; }}\n  {write.block(2)}\n}}",
         f"task other() void {{\n  rounds += 1;\n  if (rounds > 50) {{ return; }}\n  {write.block(2)}\n}}",
-        f"fn main() void {{\n  {write.block(3)}\n  {write.block(2)}\n}}",
+        f"fn main() void {{\n  {write.block(3)}\n  {write.block(2)}\n  sys_mod.unblock_cmd_stream();\n}}",
     ]
     return {"layout.csl": LAYOUT, "pe.csl": HEAD + "\n".join(bodies) + TAIL}

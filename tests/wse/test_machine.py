@@ -10,8 +10,8 @@ from helpers.ir_programs import Fn, fabin, fabout, image, mem, ping_pong, progra
 
 from fabrica_bench.csl import ir
 from fabrica_bench.csl.ir import F32, RAMP, U16, U32, ColorConfig, TaskBinding
-from fabrica_bench.wse.commands import CopyIn, CopyOut, Launch, StreamIn, StreamOut
-from fabrica_bench.wse.faults import Deadlock, Fault, PePosition
+from fabrica_bench.wse.commands import CopyIn, CopyOut, Launch, Limits, StreamIn, StreamOut
+from fabrica_bench.wse.faults import BudgetExceeded, Deadlock, Fault, PePosition
 from fabrica_bench.wse.machine import Machine
 
 
@@ -200,7 +200,7 @@ class TestDeadlocks:
         with pytest.raises(Deadlock) as caught:
             machine.wait(handle)
         text = str(caught.value)
-        assert "waits in task main at pe.csl:33:1: @fmovs needs 8 more of 8 wavelets of color 4 on input queue 2" in text
+        assert "in task main at pe.csl:33:1: @fmovs needs 8 more of 8 wavelets of color 4 on input queue 2" in text
         assert "color 4: no PE's route leads it to PE(0,0)" in text
 
     def test_a_missing_receiver_shows_where_the_wavelets_are(self) -> None:
@@ -262,6 +262,82 @@ class TestDeadlocks:
         handle = machine.submit(Launch("main"))
         with pytest.raises(Deadlock, match=r"local task finish \(id 10\) is activated but blocked"):
             machine.wait(handle)
+
+    def test_two_senders_into_full_queues_are_a_circle(self) -> None:
+        """Each PE sends more than the buffers hold before it receives."""
+
+        def side(into: int, out: int) -> ir.Image:
+            f = Fn("main")
+            f.dsd("mov32", fabout(3, out, 100), mem(0, 100))
+            f.dsd("mov32", mem(0, 100), fabin(2, into, 100))
+            f.do("unblock_cmd_stream")
+            queues = [ir.QueueInit("input", 2, into), ir.QueueInit("output", 3, out)]
+            return image(f.ret(), exports=("main",), queues=queues)
+
+        colors = [
+            [
+                {4: ColorConfig(rx=RAMP, tx=ir.EAST), 5: ColorConfig(rx=ir.EAST, tx=RAMP)},
+                {4: ColorConfig(rx=ir.WEST, tx=RAMP), 5: ColorConfig(rx=RAMP, tx=ir.WEST)},
+            ]
+        ]
+        machine = Machine(program([side(5, 4), side(4, 5)], [[0, 1]], colors))
+        handle = machine.submit(Launch("main"))
+        with pytest.raises(Deadlock) as caught:
+            machine.wait(handle)
+        (circle,) = caught.value.report.circles
+        assert [wait.partition(") ")[2] for _, wait in circle] == [
+            "waits for room for color 4",
+            "waits for room for color 5",
+        ]
+
+    def test_an_idle_receiver_is_told_who_could_send(self) -> None:
+        """The data task of the right PE unblocks the stream, but the left PE never sends."""
+        idle = Fn("main")
+        idle.do("unblock_cmd_stream")
+        silent = Fn("main")
+        t = Fn("recv", U32, task=True)
+        t.do("unblock_cmd_stream")
+        images = [
+            image(idle.ret(), exports=("main",), queues=[ir.QueueInit("output", 3, 4)]),
+            image(
+                silent.ret(),
+                t.ret(),
+                exports=("main",),
+                queues=[ir.QueueInit("input", 2, 4)],
+                tasks=[TaskBinding("data", 2, "recv")],
+            ),
+        ]
+        colors = [[{4: ColorConfig(rx=RAMP, tx=ir.EAST)}, {4: ColorConfig(rx=ir.WEST, tx=RAMP)}]]
+        machine = Machine(program(images, [[0, 1]], colors))
+        handle = machine.submit(Launch("main"))
+        with pytest.raises(Deadlock) as caught:
+            machine.wait(handle)
+        text = str(caught.value)
+        assert "data task recv (input queue 2): no wavelet waits for it" in text
+        assert "color 4: PE(0,0) could send it, but never did, and has nothing to do" in text
+
+
+class TestLimits:
+    def test_a_rectangle_beyond_the_limit_is_refused_before_memory_is_taken(self) -> None:
+        with pytest.raises(BudgetExceeded, match="3 by 2 PEs is too large to simulate: at most 5 PEs"):
+            Machine(program(scaler(), [[0, 0, 0], [0, 0, 0]]), limits=Limits(max_pes=5))
+
+    def test_a_run_out_of_budget_says_where_its_pes_are(self) -> None:
+        f = Fn("main")
+        f.line = 21
+        f.loop(60000, lambda i: None)
+        machine = Machine(program(image(f.ret(), exports=("main",)), [[0, 0]]), limits=Limits(max_cycles=2000))
+        handle = machine.submit(Launch("main"))
+        with pytest.raises(BudgetExceeded, match=r"2000 cycles\n  PE\(0\.\.1,0\): in task main at pe\.csl:21"):
+            machine.wait(handle)
+
+    def test_a_flood_of_lines_is_counted_but_not_kept(self) -> None:
+        f = Fn("main")
+        f.do("print_text", text="line\n" * 5)
+        f.do("unblock_cmd_stream")
+        machine = Machine(program(image(f.ret(), exports=("main",))), limits=Limits(log_lines=2))
+        machine.wait(machine.submit(Launch("main")))
+        assert machine.sim_log[2:] == ["... and 3 more lines, which were not kept"]
 
 
 class TestLog:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fabrica_bench.csl import ast
+from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins.registry import UNBOUNDED, Call, builtin
 from fabrica_bench.csl.sema import access, components, limits, places
@@ -260,15 +260,17 @@ def range_bound(call: Call) -> Value:
 # ------------------------------------------------------------------------------------------------ intrinsics
 
 
-@builtin("__intrinsic", args=4, contexts="R")
+#: Intrinsics that top-level comptime code of a PE may use: they set what a PE starts with.
+_SETTINGS = frozenset({"task_priority", "main_priority", "control_transform_mask"})
+
+
+@builtin("__intrinsic", args=4, contexts="TR")
 def intrinsic(call: Call) -> Value:
     """`@__intrinsic(T, "name", .{ args }, "text")`, for the system libraries only."""
-    from fabrica_bench.csl.ir import INTRINSICS
-
     if not call.span.file.is_system:
         call.fail("@__intrinsic is reserved for system libraries")
     result, name, text = call.type(0), call.string(1), call.string(3)
-    if name not in INTRINSICS:
+    if name not in ir.INTRINSICS:
         call.fail(f"unknown intrinsic '{name}'", 1)
     node = call.node.args[2]
     if not isinstance(node, ast.InitList):
@@ -276,4 +278,17 @@ def intrinsic(call: Call) -> Value:
     operands = []
     for init in node.inits:
         operands.append(call.frame.operand(call.frame.expr(init.value), init.value.span))
+    if call.frame.comptime:
+        return _setting(call, name, operands)
     return call.intrinsic(name, tuple(operands), result, text)
+
+
+def _setting(call: Call, name: str, operands: list[ir.Operand]) -> Value:
+    """An intrinsic at the top level of a PE program: part of the state that the PE starts with."""
+    if name not in _SETTINGS:
+        call.fail("this is only possible at run time", hint="call it in a function or task")
+    values = tuple(operand.value for operand in operands if isinstance(operand, ir.Imm))
+    numbers = tuple(value for value in values if isinstance(value, int))
+    assert len(numbers) == len(operands), "settings have comptime-known numbers"
+    call.frame.unit.pe(call.span).settings.append((name, numbers))
+    return VOID_VALUE

@@ -166,7 +166,8 @@ def _unrouted_descriptors(routes: Routes, rerouted: list[bool], number: int, uni
                 continue
             direction = "input" if dsd.kind == "fabin" else "output"
             color = dsd.color if unit.session.arch == "wse2" else bound.get((direction, dsd.queue), -1)
-            if unit.location_spans[instr.loc].file.is_system:
+            place = unit.location_spans[instr.loc]
+            if place is not None and place.file.is_system:
                 continue  # a library knows its own channels, also those that the simulator models without routes
             if color < 0 or color in routes.streams or color >= 21 or (direction, color) in seen:
                 continue
@@ -177,7 +178,7 @@ def _unrouted_descriptors(routes: Routes, rerouted: list[bool], number: int, uni
             verb, field = ("receives", "tx") if side else ("sends", "rx")
             is_routed = any(color in routes.colors[y][x] for x, y in here)
             unit.session.warn(
-                unit.location_spans[instr.loc],
+                place,
                 f"this {verb} on color {color}, but no PE with this code has RAMP in the '{field}' of the color",
                 f"add RAMP to its '{field}'" if is_routed else "configure the color with @set_color_config",
             )

@@ -54,6 +54,7 @@ class PeState:
     fifos: list[tuple[ir.Fifo, GlobalVar, ir.Operand | None, ir.Operand | None]] = field(default_factory=list)
     fifo_registers: dict[ir.DsrRef, int] = field(default_factory=dict)
     dsr_loads: list[ir.LoadDsr] = field(default_factory=list)
+    settings: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     teardown: dict[int, tuple[str, ast.Span]] = field(default_factory=dict)
     empty_queue: dict[tuple[str, int], tuple[str, ast.Span]] = field(default_factory=dict)
     control_table: tuple[int, int] | None = None

@@ -112,7 +112,7 @@ class Library:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         self._cache = CodeCache()
-        self._engines: list[Any] = []
+        self._engines: dict[str, Any] = {}
         self._addresses: dict[str, int] = {}
         self._functions: dict[str, Callable[..., int]] = {}
         self._target = llvm.Target.from_default_triple()
@@ -147,7 +147,9 @@ class Library:
             self._addresses[name] = address
 
     def _link(self, key: str, text: Callable[[], str], level: int) -> Any:
-        """Engine with the code of a module, from the cache if it has it."""
+        """Engine with the code of a module: the one this process has already, or one from the cache."""
+        if key in self._engines:
+            return self._engines[key]
         machine = self._target.create_target_machine(
             cpu=llvm.get_host_cpu_name(),
             features=llvm.get_host_cpu_features().flatten(),
@@ -167,7 +169,7 @@ class Library:
         engine = llvm.create_mcjit_compiler(empty, machine)
         engine.add_object_file(llvm.ObjectFileRef.from_data(content))
         engine.finalize_object()
-        self._engines.append(engine)
+        self._engines[key] = engine
         return engine
 
     def load(self, text: str) -> Callable[[str], int]:
