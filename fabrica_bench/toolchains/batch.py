@@ -23,7 +23,7 @@ from typing import Any, Final
 from fabrica_bench.compat import cs_python
 from fabrica_bench.wse.selection import warm_native
 
-WARM_MODULES: Final = ("numpy", "fabrica_bench.compat.runtime")
+WARM_MODULES: Final = ("numpy", "argparse", "fabrica_bench.compat.runtime", "fabrica_bench.compat.sdk_layout")
 """What every run imports anyway; read-only state, shared by forking."""
 
 OUTPUT_SUFFIXES: Final = (".stdout", ".stderr")

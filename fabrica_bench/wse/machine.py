@@ -72,7 +72,7 @@ class Machine:
         self.program = program
         self.costs = load_costs(program.arch)
         self.limits = limits or Limits()
-        self.fabric = Fabric(self.costs, self.limits, trace)
+        self.fabric = Fabric(self.costs, self.limits, trace, takes_strays=program.memcpy)
         self.launch_windows: list[LaunchWindow] = []
         self._log: list[tuple[int, str]] = []
         self._lost_lines = 0

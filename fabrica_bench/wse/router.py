@@ -45,7 +45,7 @@ def mask_names(mask: int) -> str:
 
 class Channel:
     """A bounded queue of wavelets in front of a router. `router` is None beyond the edge of the program rectangle: such
-    a channel takes wavelets until it is full and never lets one go."""
+    a channel drops what it takes, or takes wavelets until it is full and never lets one go."""
 
     __slots__ = (
         "color",

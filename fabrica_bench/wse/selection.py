@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from fabrica_bench.csl.artifact import load_program
 from fabrica_bench.errors import FabricaError
-from fabrica_bench.wse.costs import load_costs
 from fabrica_bench.wse.machine import Machine
 
 if TYPE_CHECKING:
@@ -89,18 +88,18 @@ def warm_native(artifact: Path | None = None) -> None:
         return
     try:
         from fabrica_bench.wse.native.library import library  # loads LLVM
-        from fabrica_bench.wse.native.program_code import ProgramCode
+        from fabrica_bench.wse.native.machine import NativeMachine
         from fabrica_bench.wse.native.support import NativeUnsupported
     except ImportError:
         return
-    lib = library()
+    library()
     if artifact is None:
         return
     with contextlib.suppress(FabricaError, NativeUnsupported):
         program = load_program(artifact)
         functions = (function for image in program.images for function in image.functions.values())
         if sum(len(block) for function in functions for block in function.blocks) <= _MOST_WARMED:
-            lib.load(ProgramCode(program, load_costs(program.arch), lib.structs).text())
+            NativeMachine(program)
 
 
 def _native(program: Program, limits: Limits | None, trace: TraceSink | None) -> Machine | None:

@@ -10,7 +10,7 @@ import random
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -25,6 +25,7 @@ from fabrica_bench.csl.diagnostics import CslError, render
 from fabrica_bench.csl.driver import CompileOptions, compile_program
 from fabrica_bench.csl.parser import parse_file
 from fabrica_bench.csl.source import virtual_source
+from fabrica_bench.tasks import load_task
 from fabrica_bench.wse.commands import Launch, Limits
 from fabrica_bench.wse.faults import SimulationError
 from fabrica_bench.wse.machine import Machine
@@ -102,7 +103,7 @@ def fuzz_analyser(seed: int) -> None:
 
 
 def fuzz_bundles(seed: int) -> None:
-    """As `fuzz_analyser`, from the programs of the task suite."""
+    """As `fuzz_analyser`, from the programs of the task suite; what still compiles is launched."""
     rng = random.Random(seed)
     layouts = sorted((ROOT / "tasks").glob("*/csl/layout.csl"))
     source = rng.choice(layouts).parent
@@ -110,7 +111,16 @@ def fuzz_bundles(seed: int) -> None:
     name = rng.choice(sorted(program))
     program[name] = mutate(rng, program[name], rng.choice(_seeds()))
     with _folder(program) as folder, _deadline(program):
-        _compile(folder, rng.choice(ARCHES))
+        compiled = _compile(folder, rng.choice(ARCHES), _size(source.parent.name))
+        if compiled is not None:
+            _run(compiled)
+
+
+@cache
+def _size(slug: str) -> dict[str, int]:
+    """Params of a task's first size."""
+    task = load_task(slug)
+    return task.size(task.spec.sizes[0].name)
 
 
 def fuzz_simulator(seed: int) -> None:
@@ -130,12 +140,13 @@ def fuzz_simulator(seed: int) -> None:
             raise Finding(f"two runs differ: {first[:2]} and {second[:2]}", program)
 
 
-def _compile(folder: Path, arch: str) -> ir.Program | None:
+def _compile(folder: Path, arch: str, params: Mapping[str, int] | None = None) -> ir.Program | None:
     options = CompileOptions(
         folder / "layout.csl",
         arch=arch,  # type: ignore[arg-type]
         fabric_offsets=(4, 1),
         memcpy=True,
+        params=params or {},
         max_comptime_steps=20_000,
         confine_imports=True,
     )
@@ -148,9 +159,14 @@ def _compile(folder: Path, arch: str) -> ir.Program | None:
 
 
 def _run(program: ir.Program) -> tuple[object, ...]:
-    machine = Machine(program, limits=_LIMITS)
+    entries = [export for export in program.exports if export.kind == "fn"]
     try:
-        machine.wait(machine.submit(Launch("main")))
+        machine = Machine(program, limits=_LIMITS)
+    except SimulationError as error:
+        return (error.text,)
+    try:
+        for entry in entries:
+            machine.wait(machine.submit(Launch(entry.name, (0,) * len(entry.params))))
         machine.drain()
         ending = "done"
     except SimulationError as error:

@@ -14,6 +14,7 @@ from fabrica_bench.wse import control
 from fabrica_bench.wse.commands import Launch
 from fabrica_bench.wse.faults import Deadlock, Fault
 from fabrica_bench.wse.machine import Machine
+from fabrica_bench.wse.selection import EXECUTORS, open_machine
 
 C = 4  # the color under test
 BUFFER = 1024
@@ -270,9 +271,19 @@ class TestTransport:
         with pytest.raises(Fault, match="no route for this color"):
             machine.drain()
 
+    @pytest.mark.parametrize("executor", EXECUTORS)
+    def test_wavelets_that_leave_the_rectangle_are_lost_where_memcpy_surrounds_it(self, executor: str) -> None:
+        colors = [[{C: ColorConfig(rx=RAMP, tx=EAST)}]]
+        machine = open_machine(program([sender([(k, False) for k in range(40)])], [[0]], colors), executor=executor)
+        handle = machine.submit(Launch("main"))
+        machine.drain()
+        assert handle.done
+
     def test_back_pressure_beyond_the_edge_is_explained(self) -> None:
         colors = [[{C: ColorConfig(rx=RAMP, tx=EAST)}]]
-        machine = Machine(program([sender([(k, False) for k in range(40)])], [[0]], colors))
+        alone = program([sender([(k, False) for k in range(40)])], [[0]], colors)
+        alone.memcpy = False
+        machine = Machine(alone)
         machine.submit(Launch("main"))
         with pytest.raises(Deadlock, match="EAST leads out of the program rectangle"):
             machine.drain()

@@ -122,13 +122,13 @@ def _broken_links(routes: Routes, rerouted: list[bool], swapped: set[int]) -> No
         heading = next(heading for heading in HEADINGS if heading.name == name)
         more = f" (and {count[color, name, inside] - 1} more)" if count[color, name, inside] > 1 else ""
         message = f"color {color} leaves the rectangle: PE ({x}, {y}){more} sends it {name}"
-        hint = "nobody takes wavelets there: the router holds a few, then their senders wait for ever"
+        hint = "nobody receives there: with memcpy they are lost, without it their senders soon wait for ever"
         if inside:
             target_name = f"PE ({x + heading.step[0]}, {y + heading.step[1]})"
             message = f"PE ({x}, {y}){more} sends color {color} {name}, where {target_name} does not receive it"
             hint = f"add {heading.opposite_name} to the 'rx' of the color there"
         session = routes.images[0][0].session
-        # Programs that send less than the routers hold over their edge work, several official examples among them.
+        # Programs that send wavelets off their edge work with memcpy, several official examples among them.
         (session.warn if inside else session.remark)(routes.span(x, y, color), message, hint)
 
 

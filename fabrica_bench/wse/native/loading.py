@@ -28,6 +28,7 @@ from fabrica_bench.wse.tasks import TaskTable
 _DEEPEST = 16  # slots of the kernel's rings
 _FIFO_ACTIONS = {"suspend": 0, "test_or_suspend": 1, "fault": 3}
 _FRAME_WORDS = 8192
+_UNBOUNDED = 1 << 62
 
 
 @dataclass
@@ -84,6 +85,7 @@ class LoadedProgram:
             "hop": costs["fabric.hop"],
             "ramp": costs["fabric.ramp"],
             "buffer_depth": costs["fabric.router_buffer"],
+            "edge_room": _UNBOUNDED if self.program.memcpy else costs["fabric.router_buffer"],
             "max_cycles": limits.max_cycles,
             "task_dispatch": costs["task.dispatch"],
             "task_end": costs["task.end"],

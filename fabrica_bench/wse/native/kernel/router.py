@@ -221,7 +221,7 @@ def forward(m: "M", pe: "Pe", channel: "Chan", used: "i64") -> "i64":
             index = direction_index(bit)
             neighbor = pe.neighbors[index]
             if addr(neighbor) == 0:
-                if state.edges[index] >= m.buffer_depth:
+                if state.edges[index] >= m.edge_room:
                     return HELD
             else:
                 target = input_channel(m, neighbor, opposite(index), color)

@@ -478,6 +478,7 @@ class M:
     hop: "i64"
     ramp: "i64"
     buffer_depth: "i64"
+    edge_room: "i64"
     max_cycles: "i64"
     serial: "i64"
     # costs the kernel itself needs
