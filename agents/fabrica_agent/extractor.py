@@ -21,7 +21,8 @@ def extract(view: TaskView) -> TaskFacts:
     layout = layout_facts(view.files[layout_name], view.size, layout_name)
     window = window_facts({n: t for n, t in view.files.items() if n != layout.compute_file}, layout.functions)
     script = view.files.get("run.py", "")
-    host = observe(script, view.size)
+    modules = {n.removesuffix(".py"): t for n, t in view.files.items() if n.endswith(".py") and n != "run.py"}
+    host = observe(script, view.size, modules)
     return TaskFacts(
         layout=layout,
         window=window,

@@ -270,8 +270,10 @@ def _request(conditions: Conditions, stage: Stage, case: InputCase, arrays: Arra
         np.savez(path, **arrays)  # type: ignore[arg-type]  # the stub takes allow_pickle for an array name
     except OSError as error:
         raise from_os_error(error) from error
+    bundle = conditions.task.spec.bundle
     return RunRequest(
-        runner=stage.bundle / conditions.task.spec.bundle.runner,
+        runner=stage.bundle / bundle.runner,
+        support=tuple(stage.bundle / name for name in bundle.runner_files if name != bundle.runner),
         workdir=stage.run_folder(label),
         inputs=path,
         entry=conditions.task.spec.entry.name,

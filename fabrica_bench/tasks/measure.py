@@ -101,7 +101,7 @@ def measure(
 
 def _build(task: Task, arch: Arch, size_name: str, variant: Variant, tools: Tools, folder: Path) -> None:
     bundle = task.spec.bundle
-    for name in (bundle.layout, bundle.compute, bundle.window, bundle.runner):
+    for name in (bundle.layout, bundle.compute, bundle.window, *bundle.runner_files):
         shutil.copyfile(task.bundle_dir / name, folder / name)
     if variant == "plain" and bundle.plain is not None:
         shutil.copyfile(task.bundle_dir / bundle.plain, folder / bundle.compute)

@@ -152,6 +152,7 @@ class Bundle(Model):
     plain: FileName | None = "plain.csl"
     window: FileName = "window.csl"
     runner: FileName = "run.py"
+    host: FileName | None = "host.py"  # what runners share; None when the runner stands alone
     commands: Annotated[dict[Arch, FileName], Field(min_length=1)] = _DEFAULT_COMMANDS
     editable: dict[Workflow, tuple[FileName, ...]] = {
         "W1": ("pe.csl",),
@@ -162,8 +163,13 @@ class Bundle(Model):
     @property
     def files(self) -> tuple[str, ...]:
         """Every file of the bundle."""
-        names = [self.layout, self.compute, self.window, self.runner, *self.commands.values()]
-        return tuple(names if self.plain is None else [*names[:2], self.plain, *names[2:]])
+        names = (self.layout, self.compute, self.plain, self.window, self.runner, self.host)
+        return (*(name for name in names if name is not None), *self.commands.values())
+
+    @property
+    def runner_files(self) -> tuple[str, ...]:
+        """The runner, and what it imports."""
+        return (self.runner,) if self.host is None else (self.runner, self.host)
 
     @property
     def archs(self) -> tuple[Arch, ...]:

@@ -1,10 +1,11 @@
 """Several runs of one program for the price of one start: `python -m fabrica_bench.toolchains.batch`.
 
-Reads `{"artifact": ..., "runs": [{"workdir": ..., "arguments": [...], "deadline_s": ..., "environment": {...}}]}` from
-its standard input (a file), loads NumPy, the simulator and the program's code, and then forks one process per run, one
-after another. Each has a session, working directory and simulator of its own and ends before the next begins. Writes
-one JSON object per run to standard output: `{"returncode": ..., "timed_out": ..., "seconds": ...}`; what a run prints
-goes to the files `stdout` and `stderr` beside its working directory.
+Reads `{"artifact": ..., "runs": [{"workdir": ..., "arguments": [...], "deadline_s": ..., "environment": {...},
+"support": false}]}` from its standard input (a file), loads NumPy, the simulator and the program's code, and then forks
+one process per run, one after another. `support` tells whether the runner imports modules that lie in its working
+directory. Each process has a session, working directory and simulator of its own and ends before the next begins.
+Writes one JSON object per run to standard output: `{"returncode": ..., "timed_out": ..., "seconds": ...}`; what a run
+prints goes to the files `stdout` and `stderr` beside its working directory.
 """
 
 from __future__ import annotations
@@ -73,6 +74,9 @@ def _work(run: Mapping[str, Any]) -> int:
         os.dup2(opened, descriptor)
         os.close(opened)
     os.environ.update(run["environment"], HOME=str(workdir), TMPDIR=str(workdir))
+    if run["support"]:
+        # The staged copies of what the runner imports; last, so that they can't stand in for any other module.
+        sys.path.append(str(workdir))
     try:
         return int(cs_python.main(run["arguments"]))
     finally:

@@ -111,6 +111,8 @@ def stage_run(artifact: Path, request: RunRequest) -> list[str]:
     workdir.mkdir(parents=True, exist_ok=True)
     shutil.copytree(artifact, workdir / ARTIFACT_NAME, symlinks=True)
     shutil.copyfile(request.runner, workdir / RUNNER_NAME)
+    for path in request.support:
+        shutil.copyfile(path, workdir / path.name)
     arguments = [RUNNER_NAME, "--name", ARTIFACT_NAME, "--outputs", OUTPUTS_NAME]
     if request.inputs is not None:
         shutil.copyfile(request.inputs, workdir / INPUTS_NAME)

@@ -102,6 +102,7 @@ class EmbeddedToolchain(CommandToolchain):
         return {
             "workdir": str(request.workdir),
             "arguments": stage_run(artifact, request),
+            "support": bool(request.support),
             "deadline_s": request.deadline_s,
             "environment": environment,
         }

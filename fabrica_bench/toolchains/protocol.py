@@ -90,6 +90,7 @@ class RunRequest:
 
     Attributes:
         runner: The bundle's `run.py`.
+        support: Files that the runner imports from beside it.
         workdir: Empty private folder; becomes the working directory, and everything is passed relative to it.
         inputs: Input arrays as `.npz`, or None for the runner's own seeded data.
         check: Let the runner compare with its own expected values. The scorer never does: it compares itself.
@@ -101,6 +102,7 @@ class RunRequest:
     runner: Path
     workdir: Path
     inputs: Path | None = None
+    support: tuple[Path, ...] = ()
     entry: str | None = None
     max_cycles: int | None = None
     check: bool = False

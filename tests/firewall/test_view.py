@@ -58,6 +58,9 @@ def test_a_reference_that_slipped_into_a_visible_file_stops_the_run(name: str, t
 def test_an_unknown_workflow_is_refused(tmp_path: Path) -> None:
     shutil.copytree(double_it().root, tmp_path / "double-it")
     spec = tmp_path / "double-it" / "spec.yaml"
-    spec.write_text(spec.read_text(encoding="utf-8") + 'bundle: {editable: {W1: ["pe.csl"]}}\n', encoding="utf-8")
+    text = spec.read_text(encoding="utf-8")
+    assert "bundle: {host: null}" in text
+    changed = text.replace("bundle: {host: null}", 'bundle: {host: null, editable: {W1: ["pe.csl"]}}')
+    spec.write_text(changed, encoding="utf-8")
     with pytest.raises(FabricaError, match="doesn't offer workflow W2"):
         view(load_task("Double-It", root=tmp_path), "W2")

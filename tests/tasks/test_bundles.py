@@ -14,15 +14,19 @@ import pytest
 from fabrica_bench.csl.parser import parse_file
 from fabrica_bench.csl.source import load_source
 from fabrica_bench.integrity.frozen import check_program, window_use
-from fabrica_bench.tasks import Task, list_tasks
+from fabrica_bench.tasks import Task, list_tasks, load_task
 from fabrica_bench.tasks.spec import Arch
+from fabrica_bench.tasks.sync import MODEL_TASK, common_files, differing
 
 TASKS = list_tasks()
 BY_NAME = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.slug)
 
 
-def test_the_window_is_the_same_everywhere() -> None:
-    assert len({(task.bundle_dir / task.spec.bundle.window).read_bytes() for task in TASKS}) == 1
+def test_the_window_and_the_common_host_part_are_the_same_everywhere() -> None:
+    model = load_task(MODEL_TASK)
+    assert common_files(model) == ("window.csl", "host.py")
+    assert all(set(common_files(model)) <= set(task.spec.bundle.files) for task in TASKS)
+    assert list(differing(TASKS, model)) == []
 
 
 @BY_NAME
@@ -61,10 +65,19 @@ def _call(command: list[str], environment: dict[str, str]) -> subprocess.Complet
 
 @BY_NAME
 def test_runners_use_only_numpy_and_the_vendor_host_api(task: Task) -> None:
-    tree = ast.parse((task.bundle_dir / task.spec.bundle.runner).read_text(encoding="utf-8"))
-    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert imported == {"argparse", "json", "sys", "numpy", "cerebras.sdk.runtime.sdkruntimepybind"}
+    imported = set()
+    for name in task.spec.bundle.runner_files:
+        tree = ast.parse((task.bundle_dir / name).read_text(encoding="utf-8"))
+        imported |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert imported == {"argparse", "json", "sys", "host", "numpy", "cerebras.sdk.runtime.sdkruntimepybind"}
+
+
+@BY_NAME
+def test_runners_launch_in_the_frozen_order(task: Task) -> None:
+    """The order stands in run.py itself, where a reader and an agent look for it."""
+    text = (task.bundle_dir / task.spec.bundle.runner).read_text(encoding="utf-8")
+    assert tuple(re.findall(r'launch\("(\w+)"', text)) == task.spec.frozen.launches
 
 
 @BY_NAME

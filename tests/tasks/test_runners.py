@@ -19,9 +19,13 @@ import pytest
 from fabrica_bench.tasks import Task, list_tasks
 from fabrica_bench.tasks.oracle import Arrays
 from fabrica_bench.tasks.seeds import visible_seed
+from fabrica_bench.tasks.spec import NUMPY_DTYPE
 
 TASKS = list_tasks()
 BY_NAME = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.slug)
+
+ON_FIRST_PE = ("ParReduce-Sum", "ParDot-Product", "Histogram-Inline")
+"""Tasks whose result is read from PE (0, 0) only."""
 
 STAND_IN = """
 import numpy as np
@@ -73,11 +77,11 @@ def _device_form(task: Task, outputs: Arrays, size: dict[str, int]) -> Arrays:
     columns, rows = task.mesh(size)
     form = {}
     for name, array in outputs.items():
-        words = np.ascontiguousarray(array.astype(np.float32)).view(np.uint32)
+        words = np.ascontiguousarray(array).view(np.uint32)
         if task.name == "Single-Tile-Matvec":
             words = np.pad(words, ((0, 0), (0, 0), (0, -words.shape[2] % 4)))
-        if task.name == "ParReduce-Sum":
-            words = np.pad(words.reshape(1, 1, 1), ((0, 0), (0, columns - 1), (0, 0)))
+        if task.name in ON_FIRST_PE:
+            words = np.pad(words.reshape(1, 1, -1), ((0, rows - 1), (0, columns - 1), (0, 0)))
         form[name] = words.reshape(rows, columns, -1)
     return form
 
@@ -86,7 +90,8 @@ def _run(task: Task, folder: Path, change: Callable[[Arrays, Arrays], None], *fl
     """Run run.py after `change` has altered the right outputs, and inputs that the program would change."""
     size = task.size("small")
     inputs = task.inputs(visible_seed(task.name, 0), size, task.distributions[0])
-    outputs = {name: array.astype(np.float32) for name, array in task.expected(inputs, size).items()}
+    exact = task.expected(inputs, size)
+    outputs = {output.name: exact[output.name].astype(NUMPY_DTYPE[output.dtype]) for output in task.spec.outputs}
     altered: Arrays = {}
     change(outputs, altered)
     np.savez(folder / "device.npz", **{**_device_form(task, outputs, size), **altered})  # type: ignore[arg-type]
@@ -129,12 +134,13 @@ def _first_off(outputs: Arrays, altered: Arrays) -> None:
 
 def _last_off(outputs: Arrays, altered: Arrays) -> None:
     for array in outputs.values():
-        array.ravel()[-1] += np.float32(1e-2) * np.maximum(1, abs(array.ravel()[-1]))
+        last = array.ravel()[-1]
+        array.ravel()[-1] = last + 1 if array.dtype.kind in "iu" else last + np.float32(1e-2) * max(1, abs(last))
 
 
 def _nan(outputs: Arrays, altered: Arrays) -> None:
     for array in outputs.values():
-        array.ravel()[array.size // 2] = np.nan
+        array.ravel()[array.size // 2] = np.nan if array.dtype.kind == "f" else 7654321
 
 
 def _zeros(outputs: Arrays, altered: Arrays) -> None:
@@ -144,7 +150,7 @@ def _zeros(outputs: Arrays, altered: Arrays) -> None:
 
 def _never_written(outputs: Arrays, altered: Arrays) -> None:
     for array in outputs.values():
-        array[...] = np.full(array.shape, 0xFFFFFFFF, dtype=np.uint32).view(np.float32)
+        array[...] = np.full(array.shape, 0xFFFFFFFF, dtype=np.uint32).view(array.dtype)
 
 
 @BY_NAME
@@ -155,7 +161,7 @@ def test_right_outputs_pass_and_are_written(task: Task, tmp_path: Path) -> None:
     columns, rows = task.mesh(size)
     for output in task.spec.outputs:
         assert written[output.name].shape == task.shape(output, size)
-        assert written[output.name].dtype == np.float32
+        assert written[output.name].dtype == np.dtype(NUMPY_DTYPE[output.dtype])
     assert written["stamps"].shape == (rows, columns, 6)
     assert written["stamps"].dtype == np.uint16
     assert written["cycles"].dtype == np.int64
@@ -187,12 +193,14 @@ def test_a_changed_input_fails_even_without_the_check(task: Task, tmp_path: Path
     columns, rows = task.mesh(size)
     inputs = task.inputs(visible_seed(task.name, 0), size, task.distributions[0])
 
-    words = inputs[name].size // (rows * columns)
+    words = max(1, inputs[name].size // (rows * columns))
     if task.name == "Single-Tile-Matvec":  # A is packed, and every PE has a copy
         words = size["tile_size"] * (size["tile_size"] + -size["tile_size"] % 4) + 1
+    elif task.name == "Tensor-Transpose-021":  # every PE has a copy
+        words = inputs[name].size
 
     def change(_: Arrays, altered: Arrays) -> None:
-        altered[name] = np.full((rows, columns, words), 0x3F800000, dtype=np.uint32)
+        altered[name] = np.full((rows, columns, words), 0x3F800001, dtype=np.uint32)
 
     code, errors, _ = _run(task, tmp_path, change, "--no-check")
     assert code == 1

@@ -102,6 +102,20 @@ def test_runs_of_a_batch_do_not_see_each_other(tmp_path: Path) -> None:
             assert (int(outputs["seen"]), bool(outputs["session"])) == (1, True)
 
 
+def test_a_runner_finds_the_files_it_imports_and_they_stand_in_for_no_other_module(tmp_path: Path) -> None:
+    runner = tmp_path / "run.py"
+    runner.write_text("import common, json, numpy\nnumpy.savez('outputs.npz', v=common.v, j=json.dumps(1))\n", "utf-8")
+    (tmp_path / "common.py").write_text("v = 5\n", encoding="utf-8")
+    (tmp_path / "json.py").write_text("raise SystemExit(3)\n", encoding="utf-8")
+    (tmp_path / "out").mkdir()
+    support = (tmp_path / "common.py", tmp_path / "json.py")
+    toolchain = get_toolchain("embedded")
+    assert toolchain.run(tmp_path / "out", RunRequest(runner, tmp_path / "run-with", support=support)).ok
+    alone = toolchain.run(tmp_path / "out", RunRequest(runner, tmp_path / "run-alone"))
+    assert alone.fault is not None
+    assert "No module named 'common'" in alone.log
+
+
 def test_one_hanging_run_of_a_batch_does_not_take_the_others_with_it(tmp_path: Path) -> None:
     runner = tmp_path / "run.py"
     runner.write_text(

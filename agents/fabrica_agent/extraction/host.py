@@ -12,7 +12,7 @@ import io
 import json
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,22 +122,23 @@ class _Enum:
         return name
 
 
-def observe(script: str, sizes: Mapping[str, int]) -> HostFacts:
+def observe(script: str, sizes: Mapping[str, int], modules: Mapping[str, str] | None = None) -> HostFacts:
     """Run the host script twice: once to see what data it makes for itself, once with numbered data.
 
     Args:
         script: Text of run.py.
         sizes: Compile-time parameters, as the compiler would record them.
+        modules: Text of the files that the script may import from beside it, by module name.
 
     Returns:
         The facts; `problem` says why some are missing.
     """
     try:
-        own = _run(script, sizes, None)
+        own = _run(script, sizes, None, modules or {})
         if not own.inputs:
             raise ProbeError("the script makes no data of its own that could be recognised")
         numbered, numbers = _numbered(own.inputs)
-        seen = _run(script, sizes, numbered)
+        seen = _run(script, sizes, numbered, modules or {})
     except ProbeError as error:
         return HostFacts(inputs=(), outputs=(), placements=(), launches=(), arguments={}, problem=str(error))
     outputs = {n: a for n, a in seen.saved.items() if n in own.saved and n not in ("cycles", "stamps")}
@@ -302,7 +303,12 @@ def _affine(
 # ------------------------------------------------------------------------------------------------------ running it
 
 
-def _run(script: str, sizes: Mapping[str, int], inputs: Mapping[str, npt.NDArray[Any]] | None) -> _Recorder:
+def _run(
+    script: str,
+    sizes: Mapping[str, int],
+    inputs: Mapping[str, npt.NDArray[Any]] | None,
+    modules: Mapping[str, str],
+) -> _Recorder:
     recorder = _Recorder()
     arguments = ["run.py", "--name", "probe", "--no-check", "--outputs", "probe-out.npz"]
     if inputs is not None:
@@ -317,8 +323,13 @@ def _run(script: str, sizes: Mapping[str, int], inputs: Mapping[str, npt.NDArray
         raise ProbeError(f"the script opens {path}")
 
     namespace: dict[str, Any] = {"__name__": "fabrica_host_probe", "open": open_file}
-    with _stand_in(recorder, arguments):
+    with _stand_in(recorder, arguments, modules):
         try:
+            for name, text in modules.items():
+                module = sys.modules[name].__dict__
+                module["open"] = open_file
+                exec(compile(text, f"{name}.py", "exec"), module)
+                module["np"] = _Numpy(load, recorder)
             exec(compile(script, "run.py", "exec"), namespace)
             namespace["np"] = _Numpy(load, recorder)
             main = namespace.get("main")
@@ -356,12 +367,12 @@ def _watch_inputs(recorder: _Recorder) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _stand_in(recorder: _Recorder, arguments: list[str]) -> Iterator[None]:
+def _stand_in(recorder: _Recorder, arguments: list[str], modules: Iterable[str]) -> Iterator[None]:
     """Put the stand-in modules and the command line in place, silence the script, and restore everything."""
     runtime = type("SdkRuntime", (_Runtime,), {"recorder": recorder})
     path = "cerebras.sdk.runtime.sdkruntimepybind"
     parts = path.split(".")
-    names = [".".join(parts[: i + 1]) for i in range(len(parts))]
+    names = [*(".".join(parts[: i + 1]) for i in range(len(parts))), *modules]
     saved = {n: sys.modules.get(n) for n in names}
     for n in names:
         sys.modules[n] = types.ModuleType(n)

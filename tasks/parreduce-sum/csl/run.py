@@ -1,146 +1,36 @@
 #!/usr/bin/env cs_python
-"""Run ParReduce-Sum and check it.
+"""Run ParReduce-Sum and check it; host.py describes the options."""
 
-    cs_python run.py --name out [--inputs in.npz] [--outputs out.npz] [--no-check]
-
-Without --inputs the script makes its own data from --seed. It compares the result with NumPy and exits with 1 on a
-mismatch; with --no-check it computes no expected value. --outputs receives every output array, `cycles`, and the time
-`stamps` of every PE (six 16-bit words: start, then end, least significant first).
-"""
-
-import argparse
-import json
-import sys
-
+import host
 import numpy as np
-from cerebras.sdk.runtime.sdkruntimepybind import MemcpyDataType, MemcpyOrder, SdkRuntime
-
-POISON = 0xFFFFFFFF  # a NaN: what an output holds before the run
-COPY = {"streaming": False, "order": MemcpyOrder.ROW_MAJOR, "nonblock": False}
 
 
-def parse_args():
-    parser = argparse.ArgumentParser(description="Sum over a strip of PEs")
-    parser.add_argument("--name", required=True, help="folder that cslc wrote")
-    parser.add_argument("--cmaddr", help="IP:port of a CS system; the simulator if absent")
-    parser.add_argument("--inputs", help="NPZ file with x")
-    parser.add_argument("--outputs", help="NPZ file to write")
-    parser.add_argument("--no-check", action="store_true", help="don't compare with NumPy")
-    parser.add_argument("--seed", type=int, default=0, help="of the script's own data")
-    return parser.parse_args()
+def mesh(size):
+    return size["width"], size["height"]
 
 
-def fail(message):
-    sys.exit("run.py: " + message)
+def make_inputs(size, random):
+    return {"x": host.normal(random, size["width"] * size["n_per_pe"])}
 
 
-def take(inputs, name, shape, dtype):
-    """An input of the right form."""
-    if name not in inputs:
-        fail("the inputs have no array " + name)
-    array = inputs[name]
-    if array.shape != shape or array.dtype != dtype:
-        fail(f"input {name} is {array.dtype} {list(array.shape)}, not {np.dtype(dtype)} {list(shape)}")
-    return array
+def run(device, inputs, size):
+    width = size["width"]
+    device.launch("window_open")
+    device.copy_in("x", inputs["x"])
+    device.poison("result", width)
+    device.launch("compute")
+    return {"result": device.copy_out("result", width)[:1]}  # that of PE (0, 0)
 
 
-class Device:
-    """The running program: copies between arrays [height, width, words] and the PEs, and launches."""
-
-    def __init__(self, args, width, height):
-        self.width, self.height = width, height
-        self.runner = SdkRuntime(args.name, cmaddr=args.cmaddr)
-        self.runner.load()
-        self.runner.run()
-
-    def copy_in(self, name, words):
-        flat = np.ascontiguousarray(words).view(np.uint32).ravel()
-        per_pe = flat.size // (self.width * self.height)
-        kind = MemcpyDataType.MEMCPY_32BIT
-        symbol = self.runner.get_id(name)
-        self.runner.memcpy_h2d(symbol, flat, 0, 0, self.width, self.height, per_pe, data_type=kind, **COPY)
-
-    def copy_out(self, name, per_pe, bits=32):
-        flat = np.zeros(self.width * self.height * per_pe, dtype=np.uint32)
-        kind = MemcpyDataType.MEMCPY_32BIT if bits == 32 else MemcpyDataType.MEMCPY_16BIT
-        symbol = self.runner.get_id(name)
-        self.runner.memcpy_d2h(flat, symbol, 0, 0, self.width, self.height, per_pe, data_type=kind, **COPY)
-        return flat.reshape(self.height, self.width, per_pe)
-
-    def poison(self, name, per_pe):
-        self.copy_in(name, np.full((self.height, self.width, per_pe), POISON, dtype=np.uint32))
-
-    def launch(self, name, *arguments):
-        self.runner.launch(name, *arguments, nonblock=False)
-
-    def stamps(self):
-        return self.copy_out("window_stamps", 6, bits=16).astype(np.uint16)
-
-    def stop(self):
-        self.runner.stop()
-
-
-def cycles_of(stamps):
-    """Latest end minus earliest start."""
-    words = stamps.astype(np.int64)
-    start = words[..., 0] + (words[..., 1] << 16) + (words[..., 2] << 32)
-    end = words[..., 3] + (words[..., 4] << 16) + (words[..., 5] << 32)
-    return int(end.max() - start.min())
-
-
-def require_close(name, actual, expected, allowed):
-    """Exit with a message unless every value is finite and within its allowed error."""
-    if not np.isfinite(actual).all():
-        fail(f"{name} has values that are not finite")
-    error = np.abs(actual.astype(np.float64) - expected)
-    if (error > allowed).any():
-        worst = int(np.argmax(error - allowed))
-        values = f"{actual.ravel()[worst]:.9g}, expected {expected.ravel()[worst]:.9g}"
-        fail(f"{name} differs from NumPy, most at element {worst}: {values}")
-
-
-def require_unchanged(name, before, after):
-    if np.ascontiguousarray(before).tobytes() != np.ascontiguousarray(after).tobytes():
-        fail("the program changed its input " + name)
-
-
-def make_inputs(n, seed):
-    return {"x": np.random.RandomState(seed).standard_normal(n).astype(np.float32)}
-
-
-def check(result, x, n_per_pe, width):
-    wide = x.astype(np.float64)
+def check(outputs, inputs, size):
+    x = host.wide(inputs)["x"]
     # Independent rounding errors of a chunk's serial sum, and of the tree.
-    roundings = 2.0 * np.sqrt(n_per_pe) + 2.0 * (width - 1).bit_length()
-    require_close("result", result, np.array([wide.sum()]), roundings * 2.0**-24 * np.abs(wide).sum())
+    roundings = 2.0 * np.sqrt(size["n_per_pe"]) + 2.0 * (size["width"] - 1).bit_length()
+    host.require_close("result", outputs["result"], np.array([x.sum()]), roundings * host.UNIT * np.abs(x).sum())
 
 
 def main():
-    args = parse_args()
-    with open(args.name + "/out.json", encoding="utf-8") as file:
-        params = json.load(file)["params"]
-    width, height, n_per_pe = (int(params[name]) for name in ("width", "height", "n_per_pe"))
-    n = width * n_per_pe
-    inputs = np.load(args.inputs) if args.inputs else make_inputs(n, args.seed)
-    x = take(inputs, "x", (n,), np.float32)
-
-    device = Device(args, width, height)
-    device.launch("window_open")
-    device.copy_in("x", x)
-    device.poison("result", 1)
-    device.launch("compute")
-    result = device.copy_out("result", 1).view(np.float32)[0, 0, :].copy()
-    after = device.copy_out("x", n_per_pe).view(np.float32)
-    stamps = device.stamps()
-    device.stop()
-
-    if args.outputs:
-        np.savez(args.outputs, result=result, cycles=np.int64(cycles_of(stamps)), stamps=stamps)
-    require_unchanged("x", x, after)
-    if not args.no_check:
-        check(result, x, n_per_pe, width)
-        print("result agrees with NumPy")
-    print(f"cycles: {cycles_of(stamps)}")
+    host.drive("Sum over a strip of PEs", make_inputs, run, check, mesh)
 
 
 if __name__ == "__main__":

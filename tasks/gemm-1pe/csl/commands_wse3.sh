@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Build and run on WSE-3: ./commands_wse3.sh [small|medium]
+
+set -e
+
+size="${1:-small}"
+case "$size" in
+  small) dims=8,3 params=M:16,K:16,N:16 ;;
+  medium) dims=8,3 params=M:36,K:41,N:50 ;;
+  *) echo "unknown size '$size'; known: small, medium" >&2 && exit 2 ;;
+esac
+
+cslc layout.csl --arch=wse3 --fabric-dims="$dims" --fabric-offsets=4,1 --params="$params" \
+  --memcpy --channels=1 -o out
+cs_python run.py --name out

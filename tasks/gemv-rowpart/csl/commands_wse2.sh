@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Build and run on WSE-2: ./commands_wse2.sh [small|medium]
+
+set -e
+
+size="${1:-small}"
+case "$size" in
+  small) dims=8,6 params=Py:4,rows_per_pe:8,N:8 ;;
+  medium) dims=8,7 params=Py:5,rows_per_pe:41,N:150 ;;
+  *) echo "unknown size '$size'; known: small, medium" >&2 && exit 2 ;;
+esac
+
+cslc layout.csl --arch=wse2 --fabric-dims="$dims" --fabric-offsets=4,1 --params="$params" \
+  --memcpy --channels=1 -o out
+cs_python run.py --name out

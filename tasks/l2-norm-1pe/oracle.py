@@ -1,0 +1,20 @@
+"""Reference of L2-Norm-1PE in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fabrica_bench.tasks.draws import draw
+
+
+def inputs(rng: np.random.Generator, size: dict[str, int], distribution: str) -> dict[str, np.ndarray]:
+    """x [n] in f32."""
+    n = size["n"]
+    x = 1e-4 * draw(rng, n, "normal") if distribution == "small" else draw(rng, n, distribution)
+    return {"x": x.astype(np.float32)}
+
+
+def expected(inputs: dict[str, np.ndarray], size: dict[str, int]) -> dict[str, np.ndarray]:
+    """out[i] = x[i] / sqrt(sum(x^2) + 1e-8)."""
+    x = inputs["x"].astype(np.float64)
+    return {"out": x / np.sqrt(np.sum(x**2) + 1e-8)}
