@@ -19,6 +19,7 @@ from cerebras.sdk.runtime.sdkruntimepybind import MemcpyDataType, MemcpyOrder, S
 
 POISON = 0xFFFFFFFF  # a NaN: what an output holds before the run
 UNIT = 2.0**-24  # largest relative error of one rounding to f32
+UNIT_HALF = 2.0**-11  # of one rounding to f16
 COPY = {"streaming": False, "order": MemcpyOrder.ROW_MAJOR, "nonblock": False}
 
 
@@ -125,6 +126,18 @@ def normal(random, *shape):
 def wide(inputs):
     """The inputs in float64."""
     return {name: array.astype(np.float64) for name, array in inputs.items()}
+
+
+def to_tiles(matrix, columns, rows):
+    """The matrix in equal tiles: [rows, columns, rows of a tile, columns of a tile]."""
+    height, width = matrix.shape
+    return matrix.reshape(rows, height // rows, columns, width // columns).transpose(0, 2, 1, 3)
+
+
+def from_tiles(tiles):
+    """The matrix of tiles in that form."""
+    rows, columns, height, width = tiles.shape
+    return tiles.transpose(0, 2, 1, 3).reshape(rows * height, columns * width)
 
 
 def choose_inputs(path, own):
