@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,13 +18,18 @@ STATISTICS_FILE: Final = "sim_stats.json"
 
 
 def statistics(machine: Machine) -> dict[str, Any]:
-    """Cycles of the whole run and of each launch (start of the launch to the last `unblock_cmd_stream`)."""
+    """Cycles of the whole run and of each launch (start of the launch to the last `unblock_cmd_stream`).
+
+    `activity` and `clocks` are the evidence that `wse.evidence` describes; the lists of `clocks` are row by row.
+    """
     return {
         "cycles": machine.cycle,
         "launches": [
             {"name": window.name, "start": window.start_cycle, "end": window.end_cycle}
             for window in machine.launch_windows
         ],
+        "activity": [dataclasses.asdict(item) for item in machine.activity],
+        "clocks": machine.clocks(),
         "toolchain": "fabrica-embedded",
         "version": __version__,
     }

@@ -20,7 +20,7 @@ from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
 from fabrica_bench.firewall.bundle import bundle_texts, frozen_texts
 from fabrica_bench.integrity.findings import Finding, Predicate
 from fabrica_bench.integrity.frozen import BrokenReference, check_frozen
-from fabrica_bench.integrity.outputs import check_outputs, read_outputs
+from fabrica_bench.integrity.outputs import RunOutputs, check_outputs, read_outputs
 from fabrica_bench.integrity.timers import check_timers, decode_stamps
 from fabrica_bench.plugins import Workflow
 from fabrica_bench.scoring.inputs import InputCase
@@ -307,7 +307,7 @@ def _judge_run(
     if not _same_file(request.inputs, request.workdir / INPUTS_NAME):
         ledger.breaks(Predicate.CONTRACT, f"{case.label}: the input file was changed")
         return None
-    timed = _judge_timing(conditions, case, outputs.stamps, outputs.cycles, result.window, ledger)
+    timed = _judge_timing(conditions, case, outputs, result, ledger)
     findings, checks = check_outputs(conditions.task, outputs.arrays, arrays, conditions.parameters)
     for finding in findings:
         ledger.breaks(finding.predicate, f"{case.label}: {finding}")
@@ -322,18 +322,18 @@ def _judge_run(
 def _judge_timing(
     conditions: Conditions,
     case: InputCase,
-    stamps: np.ndarray[tuple[int, ...], np.dtype[np.generic]],
-    reported: int,
-    window: tuple[int, int] | None,
+    outputs: RunOutputs,
+    result: RunResult,
     ledger: _Ledger,
 ) -> bool:
     parameters = conditions.parameters
-    times = decode_stamps(stamps, conditions.task.mesh(parameters))
+    times = decode_stamps(outputs.stamps, conditions.task.mesh(parameters))
     if isinstance(times, str):
         ledger.breaks(Predicate.TIMING, f"{case.label}: {times}")
         return False
     bound = conditions.task.lower_bound(parameters, conditions.arch)
-    findings = check_timers(times, reported, lower_bound=bound, launch=window)
+    window, evidence = result.window, result.evidence
+    findings = check_timers(times, outputs.cycles, lower_bound=bound, launch=window, evidence=evidence)
     for finding in findings:
         ledger.breaks(finding.predicate, f"{case.label}: {finding}")
     if findings:

@@ -28,6 +28,7 @@ from fabrica_bench.toolchains.protocol import (
     RunRequest,
     RunResult,
 )
+from fabrica_bench.wse.evidence import RunEvidence, read_evidence
 
 INPUTS_NAME: Final = "inputs.npz"
 OUTPUTS_NAME: Final = "outputs.npz"
@@ -129,8 +130,9 @@ def collect_run(result: ProcessResult, request: RunRequest) -> RunResult:
     fault = _fault_of(result, request, outputs)
     if fault is not None:
         return RunResult(False, None, fault, log, result.seconds)
-    window = launch_window(request.workdir / STATS_FILE, request.entry)
-    return RunResult(True, outputs, None, log, result.seconds, window)
+    stats = request.workdir / STATS_FILE
+    window = launch_window(stats, request.entry)
+    return RunResult(True, outputs, None, log, result.seconds, window, run_evidence(stats, request.entry))
 
 
 def launch_window(stats: Path, entry: str | None = None) -> tuple[int, int] | None:
@@ -144,6 +146,14 @@ def launch_window(stats: Path, entry: str | None = None) -> tuple[int, int] | No
         if not chosen:
             return None
         return int(chosen[0]["start"]), int(chosen[-1]["end"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def run_evidence(stats: Path, entry: str | None) -> RunEvidence | None:
+    """What the simulator's statistics tell about an entry; None when there is no readable file or no such launch."""
+    try:
+        return None if entry is None else read_evidence(json.loads(stats.read_text(encoding="utf-8")), entry)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

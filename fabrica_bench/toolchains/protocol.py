@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Protocol, runtime_checkable
 
+from fabrica_bench.wse.evidence import RunEvidence
+
 Severity = Literal["error", "warning", "note"]
 FaultKind = Literal["fault", "deadlock", "budget", "timeout", "mismatch", "crash"]
 
@@ -123,6 +125,7 @@ class RunResult:
 
     Attributes:
         window: (start, end) cycle of the entry's launches as the simulator saw them; None where it can't tell.
+        evidence: What the simulator itself knows about when the program worked; None where it can't tell.
     """
 
     ok: bool
@@ -131,6 +134,7 @@ class RunResult:
     log: str
     seconds: float
     window: tuple[int, int] | None = None
+    evidence: RunEvidence | None = None
 
 
 class ToolchainUnavailable(Exception):

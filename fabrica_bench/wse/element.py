@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabrica_bench.csl import ir
 from fabrica_bench.wse.config_space import CONFIG_START, ConfigSpace
+from fabrica_bench.wse.evidence import PeClock
 from fabrica_bench.wse.faults import Fault, PePosition, SourceLocation
 from fabrica_bench.wse.memory import MEMORY_BYTES, AccessError, PeMemory
 from fabrica_bench.wse.queues import FifoState
@@ -54,6 +55,7 @@ class Element(ABC):
         self.fifos = [FifoState(config) for config in image.fifos]
         self._dsrs: dict[tuple[str, int], Dsr] = {}
         self.counter = TimestampCounter()
+        self.clock = PeClock()
         self.prngs = [_PRNG_START] * _PRNG_COUNT
         self.active_prng = 0
         self.carry = 0
@@ -131,6 +133,7 @@ class Element(ABC):
     def unblock_cmd_stream(self) -> None:
         """The host may send the next command."""
         self.stream_ready = True
+        self.clock.released = self.t
         self.machine.on_unblock(self, self.fabric.now)
 
     # ------------------------------------------------------------------------------------------ registers

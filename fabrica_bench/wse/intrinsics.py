@@ -110,6 +110,7 @@ def _y_coord(pe: Pe) -> int:
 @_intrinsic("tsc_enable")
 def _tsc_enable(pe: Pe) -> None:
     pe.counter.enable(pe.t)
+    pe.clock.first_read = -1
 
 
 @_intrinsic("tsc_disable")
@@ -124,7 +125,9 @@ def _tsc_reset(pe: Pe) -> None:
 
 @_intrinsic("tsc_read", "intrinsic.tsc_read")
 def _tsc_read(pe: Pe, address: int) -> None:
-    pe.memory.write_int(address, pe.counter.value(pe.t), 6)
+    value = pe.counter.value(pe.t)
+    pe.memory.write_int(address, value, 6)
+    pe.clock.note(pe.t, value)
 
 
 @_intrinsic("perf_read", "intrinsic.tsc_read")

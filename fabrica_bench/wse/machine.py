@@ -16,7 +16,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from fabrica_bench.wse.commands import (
 )
 from fabrica_bench.wse.costs import load_costs
 from fabrica_bench.wse.deadlock import busy, explain
+from fabrica_bench.wse.evidence import CLOCK_FIELDS, Activity
 from fabrica_bench.wse.fabric import Fabric
 from fabrica_bench.wse.faults import BudgetExceeded, Deadlock, DeadlockReport, Fault, SourceLocation, StuckWavelets
 from fabrica_bench.wse.memory import AccessError, Arena, PeMemory
@@ -74,6 +75,8 @@ class Machine:
         self.limits = limits or Limits()
         self.fabric = Fabric(self.costs, self.limits, trace, takes_strays=program.memcpy)
         self.launch_windows: list[LaunchWindow] = []
+        self.activity: list[Activity] = []
+        self.busy = 0
         self._log: list[tuple[int, str]] = []
         self._lost_lines = 0
         self._pending: deque[Handle] = deque()
@@ -125,6 +128,21 @@ class Machine:
         """Printed lines, in order of cycles."""
         lines = [f"@{cycle} {text}" for cycle, text in sorted(self._log, key=lambda entry: entry[0])]
         return [*lines, f"... and {self._lost_lines} more lines, which were not kept"] if self._lost_lines else lines
+
+    @property
+    def busy_cycles(self) -> int:
+        """Cycles that main threads spent executing code and memory operations, over all PEs."""
+        return self.busy
+
+    def clocks(self) -> dict[str, list[int]]:
+        """The fields of `PeClock`, each for all PEs row by row."""
+        return {name: [getattr(pe.clock, name) for pe in self.elements] for name in CLOCK_FIELDS}
+
+    def _note(self, kind: Literal["copy", "launch"], name: str, now: int) -> None:
+        self.activity.append(Activity(kind, name, now, self.busy_cycles, self._last_issue()))
+
+    def _last_issue(self) -> int:
+        return max(pe.clock.issued for pe in self.elements)
 
     def pe(self, x: int, y: int) -> ProcessingElement:
         """The PE in column `x` and row `y` of the program rectangle."""
@@ -272,6 +290,8 @@ class Machine:
                 self._not_ready = len(self.elements)
                 self.fabric.call(lambda cycle: self._launch(handle, cycle), now + self.costs["host.launch"])
             case CopyIn() as command:
+                if self.activity and self.activity[-1].kind == "launch":
+                    self._note("copy", command.symbol, now)
                 self._copy_in(command)
                 self._end_later(handle, now, "host.copy_in_word", command.l)
             case CopyOut() as command:
@@ -300,6 +320,7 @@ class Machine:
         command = handle.command
         assert isinstance(command, Launch)
         handle.start_cycle = now
+        self._note("launch", command.name, now)
         silent = 0
         for pe in self.elements:
             symbol = pe.image.exports.get(command.name)

@@ -176,7 +176,7 @@ class ProcessingElement(Ports):
             self.fabric.trace.stall(now, self.x, self.y, reason or "issue_slot", op.blocked_by, op.thread, op.loc, lost)
         op.blocked_by = ""
         self.loc = op.loc
-        self._issued = now
+        self._issued = self.clock.issued = now
         op.issue(now)
         self.ops.remove(op)
         if op.done:
@@ -210,10 +210,13 @@ class ProcessingElement(Ports):
     def _resume(self, now: int) -> None:
         self.limit = now if self.ops else now + RUN_AHEAD
         assert self._activation is not None
+        before = self.t
         try:
             next(self._activation)
         except StopIteration:
+            self.machine.busy += self.t - before
             self.state = State.END
+            self.clock.ended = self.t
             self.t += self._end
             return
         except Exception as error:
@@ -221,6 +224,7 @@ class ProcessingElement(Ports):
             if fault is None:
                 raise
             raise fault from error
+        self.machine.busy += self.t - before
         if self.pending is not None:
             self.state = State.START
         if self.t > self.fabric.limits.max_cycles or self.t > now + RUN_AHEAD:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fabrica_bench.integrity.timers import LAUNCH_SLACK, WindowTimes, check_timers, decode_stamps
+from fabrica_bench.wse.evidence import CLOCK_FIELDS, RunEvidence, read_evidence
 
 MAX_STAMP = 2**48 - 1
 
@@ -70,3 +74,76 @@ def test_a_higher_bound_never_makes_a_timer_plausible(cycles: int, low: int, hig
     measured = times((5, 5 + cycles))
     if check_timers(measured, cycles, lower_bound=low, launch=None):
         assert check_timers(measured, cycles, lower_bound=high, launch=None)
+
+
+# --------------------------------------------------------------------------------- what the simulator itself saw
+
+
+def seen(**changes: Any) -> RunEvidence:
+    """Two PEs whose stamps (100, 200) and (100, 300) are true: the counter has been zero in cycle 50."""
+    clocks = {
+        "first_read": (150, 150),
+        "first_value": (100, 100),
+        "last_read": (250, 350),
+        "last_value": (200, 300),
+        "released": (328, 428),
+        "ended": (335, 435),
+        "issued": (240, 340),
+    }
+    own = {name: changes.pop(name) for name in list(changes) if name in clocks}
+    return dataclasses.replace(RunEvidence(145, 428, 0, False, clocks | own), **changes)
+
+
+def evidence_messages(evidence: RunEvidence, *pes: tuple[int, int]) -> list[str]:
+    measured = times(*(pes or ((100, 200), (100, 300))))
+    found = check_timers(measured, measured.cycles, lower_bound=10, launch=None, evidence=evidence)
+    return [finding.message for finding in found]
+
+
+def test_stamps_that_the_simulator_confirms_are_believed() -> None:
+    assert evidence_messages(seen()) == []
+
+
+def test_a_pe_may_work_for_others_after_its_own_return() -> None:
+    assert evidence_messages(seen(ended=(349, 435))) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "pes", "message"),
+    [
+        ({}, ((100, 200), (100, 299)), "the end stamp of 1 of 2 PEs is not what the counter gave: 299 instead of 300"),
+        ({}, ((101, 200), (101, 300)), "the start stamp of 2 of 2 PEs is not what the counter gave"),
+        ({"first_read": (-1, -1), "first_value": (-1, -1)}, (), "is not what the counter gave"),
+        ({"last_value": (200, 290)}, ((100, 200), (100, 290)), "of 1 of 2 PEs was stopped or set"),
+        (
+            {"first_value": (100, 140), "last_value": (200, 340)},
+            ((100, 200), (140, 340)),
+            "240 cycles, but the simulator saw 200",
+        ),
+        ({"work_before": 3}, (), "PEs worked 3 cycles after the inputs had arrived"),
+        ({"moves_before": True}, (), "data moved after the inputs had arrived"),
+        ({"start": 120}, (), "took its start stamp 30 cycles after the launch"),
+        ({"released": (328, 480), "ended": (335, 487)}, (), "returned 130 cycles after its end stamp"),
+        ({"ended": (351, 435)}, (), "1 of 2 PEs worked on after the last end stamp, up to 1 cycles"),
+        ({"ended": (335, 900)}, (), "up to 550 cycles"),
+        ({"issued": (240, 351)}, (), "data still moved 1 cycles after the last end stamp"),
+    ],
+)
+def test_each_contradiction_to_the_simulator_is_named(
+    changes: dict[str, Any], pes: tuple[tuple[int, int], ...], message: str
+) -> None:
+    assert any(message in found for found in evidence_messages(seen(**changes), *pes))
+
+
+def test_work_before_a_launch_counts_from_the_first_copy_on() -> None:
+    clocks = {name: [0] for name in CLOCK_FIELDS}
+    activity = [("launch", 10, 0, -1), ("copy", 30, 9, -1), ("launch", 90, 29, 40)]
+    content = {
+        "launches": [{"name": "open", "start": 10, "end": 12}, {"name": "compute", "start": 90, "end": 120}],
+        "activity": [dict(zip(("kind", "cycle", "busy", "issued"), item, strict=True)) for item in activity],
+        "clocks": clocks,
+    }
+    found = read_evidence(content, "compute")
+    assert found is not None
+    assert (found.start, found.end, found.work_before, found.moves_before) == (90, 120, 20, True)
+    assert read_evidence(content, "other") is None

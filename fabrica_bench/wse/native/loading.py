@@ -15,6 +15,7 @@ from fabrica_bench.wse import numeric
 from fabrica_bench.wse.commands import Limits
 from fabrica_bench.wse.costs import CostTable
 from fabrica_bench.wse.element import INPUT_QUEUES, ROUTABLE_COLORS
+from fabrica_bench.wse.evidence import CLOCK_FIELDS
 from fabrica_bench.wse.intrinsics import _lfsr_tables
 from fabrica_bench.wse.memory import MEMORY_BYTES
 from fabrica_bench.wse.native.layout import Records, address_of, lazy_words
@@ -147,7 +148,7 @@ class LoadedProgram:
         pes["memory"] = address_of(self.memory) + MEMORY_BYTES * order
         pes["x"] = order % width
         pes["y"] = order // width
-        for name in ("scheduled", "stepped", "router_scheduled", "router_stepped", "last_task", "issued"):
+        for name in ("scheduled", "stepped", "router_scheduled", "router_stepped", "last_task", *CLOCK_FIELDS):
             pes[name] = -1
         for name in ("by_color", "output_colors"):
             pes[name] = -1

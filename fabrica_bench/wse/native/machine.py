@@ -20,6 +20,7 @@ from fabrica_bench.wse import numeric
 from fabrica_bench.wse.commands import Command, Handle, Launch, LaunchWindow, Limits, StreamIn, StreamOut
 from fabrica_bench.wse.costs import load_costs
 from fabrica_bench.wse.element import ROUTABLE_COLORS
+from fabrica_bench.wse.evidence import CLOCK_FIELDS
 from fabrica_bench.wse.faults import BudgetExceeded, PePosition
 from fabrica_bench.wse.machine import Machine
 from fabrica_bench.wse.memory import PeMemory
@@ -90,7 +91,16 @@ class NativeMachine(Machine):
     @property
     def busy_cycles(self) -> int:
         """Cycles that main threads spent executing code and memory operations, over all PEs."""
-        return self._state.get("busy")
+        return self._reference.busy_cycles if self._reference else self._state.get("busy")
+
+    def clocks(self) -> dict[str, list[int]]:
+        """See `Machine.clocks`."""
+        if self._reference:
+            return self._reference.clocks()
+        return {name: self._state.pes[name].tolist() for name in CLOCK_FIELDS}
+
+    def _last_issue(self) -> int:
+        return int(self._state.pes["issued"].max())
 
     @property
     def sim_log(self) -> list[str]:
@@ -235,6 +245,7 @@ class NativeMachine(Machine):
         command = handle.command
         assert isinstance(command, Launch)
         handle.start_cycle = now
+        self._note("launch", command.name, now)
         images = self._state.images
         functions = np.full(len(images), -1, dtype=np.int64)
         args = np.zeros((len(images), 16), dtype=np.int64)
@@ -306,6 +317,7 @@ class NativeMachine(Machine):
                     x, y = index % self.program.width, index // self.program.width
                     reference.pe(x, y).memory.write(address, data)
         self.launch_windows = reference.launch_windows
+        self.activity = reference.activity
 
     def _follow(self, action: Callable[[Machine], None]) -> None:
         """Let the reference machine do a step, and copy what became of the handles."""

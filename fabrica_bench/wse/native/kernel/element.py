@@ -153,6 +153,7 @@ def resume(m: "M", pe: "Pe") -> "None":
     m.busy += pe.t - before
     if result == R_RETURN:
         pe.state = END
+        pe.ended = pe.t
         pe.t += m.task_end
         return
     if addr(pe.pending) != 0:

@@ -364,6 +364,7 @@ def tsc_value(pe: "Pe") -> "i64":
 def tsc_enable(pe: "Pe") -> "None":
     pe.counter_running = 1
     pe.counter_start = pe.t
+    pe.first_read = -1
 
 
 def tsc_disable(pe: "Pe") -> "None":
@@ -385,11 +386,17 @@ def tsc_read(pe: "Pe", address: "i64") -> "None":
     words[0] = value
     words[1] = value >> 16
     words[2] = value >> 32
+    if pe.first_read < 0:
+        pe.first_read = pe.t
+        pe.first_value = value
+    pe.last_read = pe.t
+    pe.last_value = value
 
 
 def unblock_cmd_stream(pe: "Pe") -> "None":
     m = pe.machine
     pe.stream_ready = 1
+    pe.released = pe.t
     if m.launch_running != 0:
         m.not_ready -= 1
         if m.not_ready == 0:

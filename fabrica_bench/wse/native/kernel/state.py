@@ -428,6 +428,13 @@ class Pe:
     switch_debt: "i64"
     main_had_slot: "i64"
     issued: "i64"
+    # evidence for those who judge a program's own time stamps; see `wse.evidence`
+    first_read: "i64"
+    first_value: "i64"
+    last_read: "i64"
+    last_value: "i64"
+    released: "i64"
+    ended: "i64"
     op_count: "i64"
     input_count: "i64"
     call_count: "i64"
