@@ -101,10 +101,11 @@ class LaunchWindow:
 class Limits:
     """Budget of a run. `max_cycles` counts simulated cycles over the machine's life, `wall_seconds` real time spent in
     `Machine.wait` and `Machine.drain`; None means unlimited. `drain_cycles`: how long PEs may go on after the last
-    command. `log_lines`: printed lines kept. `max_pes`: PEs of the rectangle; each takes about 60 KB here."""
+    command. `log_lines`: printed lines kept. `max_pes`: PEs of the rectangle; None is what the
+    executor can take, a whole wafer for the native one."""
 
     max_cycles: int = 2_000_000_000
     wall_seconds: float | None = None
     drain_cycles: int = 1_000_000
     log_lines: int = 100_000
-    max_pes: int = 65_536
+    max_pes: int | None = None

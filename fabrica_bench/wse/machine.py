@@ -53,6 +53,18 @@ if TYPE_CHECKING:
 __all__ = ["Machine"]
 
 
+#: PEs that the reference executor takes; each is some 60 KB of objects.
+REFERENCE_PES = 65_536
+
+
+def check_size(program: ir.Program, most: int) -> None:
+    """Raise BudgetExceeded for a rectangle of more than `most` PEs."""
+    if program.width * program.height > most:
+        raise BudgetExceeded(
+            f"the rectangle of {program.width} by {program.height} PEs is too large to simulate: at most {most} PEs"
+        )
+
+
 class Machine:
     """See the module's docstring.
 
@@ -91,11 +103,7 @@ class Machine:
 
     def _build(self, executor: Executor) -> None:
         program = self.program
-        if program.width * program.height > self.limits.max_pes:
-            raise BudgetExceeded(
-                f"the rectangle of {program.width} by {program.height} PEs is too large to simulate: at most"
-                f" {self.limits.max_pes} PEs"
-            )
+        check_size(program, self.limits.max_pes or REFERENCE_PES)
         arena = Arena(program.width * program.height)
         codes = [executor.prepare(image, self.costs, program.fp16) for image in program.images]
         self.elements: list[ProcessingElement] = []

@@ -5,9 +5,11 @@ are data for this module: they are parsed, never imported. What the language has
 
     constants    NAME = 3
     structures   class Name: field: "i64" | "f64" | "Other" (pointer) | "Other[4]" (inline) | "i64[16]" | "ptr_u8" ...
+                 name: "align" begins a cache line
     functions    def name(a: i64, p: Name) -> i64: while, for-range, if, assignments, calls
     numbers      i64 (wrapping) and f64; comparisons and `and`/`or`/`not` give 0 or 1; `//` and `%` truncate (as in C)
-    pointers     to structures or to arrays of u8, u16, u32, i64, f32, f64; `p.field`, `p.array[i]`, `pointer[i]`
+    pointers     to structures or to arrays of u8, u16, u32, i64, f32, f64; `p.field`, `p.array[i]`, `pointer[i]`,
+                 `cast(Type, address)`, `addr(pointer)`; `words_of(Type)` is the size of a structure
 
 Every field takes 8 bytes, so a structure is an array of 64-bit words for the Python side (`StructLayout`). A variable
 has the type of its first assignment. Nothing checks indexes: kernel code must.
@@ -26,6 +28,7 @@ I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 F32, F64 = ir.FloatType(), ir.DoubleType()
 PTR = ir.PointerType()
 WORD = 8
+LINE = 8  # words of a cache line
 
 #: element name -> (LLVM type, bytes)
 ELEMENTS: dict[str, tuple[Any, int]] = {
@@ -116,6 +119,9 @@ class Kernel:
             if not isinstance(item, ast.AnnAssign) or not isinstance(item.target, ast.Name):
                 raise KernelError(f"{node.name}:{item.lineno}: a structure holds fields only")
             text = _annotation(item.annotation)
+            if text == "align":
+                layout.words = -(-layout.words // LINE) * LINE
+                continue
             base, _, rest = text.partition("[")
             count = self._constant(ast.parse(rest.rstrip("]"), mode="eval").body) if rest else 1
             pointer = base.endswith("*")
@@ -554,6 +560,9 @@ class _FunctionCompiler:
             value, type_ = self._expression(args[1])
             target = args[0].id
             return (value if type_ != "i64" else self.builder.inttoptr(value, PTR)), target
+        if name == "words_of":
+            assert isinstance(args[0], ast.Name)
+            return ir.Constant(I64, self.kernel.structs[args[0].id].words), "i64"
         values = [self._expression(arg) for arg in args]
         if name in _INTRINSICS:
             return _INTRINSICS[name](self.builder, values)
@@ -581,6 +590,17 @@ def _indirect(build: Any, values: list[Typed]) -> Typed:
     pointer = build.inttoptr(values[0][0], PTR)
     pointer_typed = _CallTarget(pointer, kind)
     return build.call(pointer_typed, [value for value, _ in values[1:]]), "i64"
+
+
+def _prefetch(build: Any, values: list[Typed]) -> Typed:
+    """Ask for the cache line of an address that will be needed soon."""
+    name = "llvm.prefetch.p0"
+    function = build.module.globals.get(name)
+    if function is None:
+        function = ir.Function(build.module, ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32]), name)
+    address = values[0][0] if values[0][1] != "i64" else build.inttoptr(values[0][0], PTR)
+    build.call(function, [address, ir.Constant(I32, 0), ir.Constant(I32, 3), ir.Constant(I32, 1)])
+    return ir.Constant(I64, 0), "i64"
 
 
 class _CallTarget:
@@ -614,4 +634,5 @@ _INTRINSICS: dict[str, Callable[[Any, list[Typed]], Typed]] = {
     "leading_zeros": lambda b, v: (b.ctlz(v[0][0], ir.Constant(I1, 0)), "i64"),
     "bit_count": lambda b, v: (b.ctpop(v[0][0]), "i64"),
     "call_at": _indirect,
+    "prefetch": _prefetch,
 }

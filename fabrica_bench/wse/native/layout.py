@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from fabrica_bench.wse.native.kernel_language import StructLayout
 
 Words = npt.NDArray[np.int64]
+_LARGE_PAGES = 4 << 20  # bytes from which on large pages are asked for
 
 
 def address_of(array: npt.NDArray[Any]) -> int:
@@ -18,11 +20,16 @@ def address_of(array: npt.NDArray[Any]) -> int:
     return int(array.ctypes.data)
 
 
-def lazy_words(count: int) -> Words:
-    """Zeroed words whose pages exist once touched, without claiming the memory beforehand."""
+def lazy_words(count: int, *, dense: bool = False) -> Words:
+    """Zeroed words whose pages exist once touched, without claiming the memory beforehand. `dense`: nearly all of what
+    lies between the first and the last word in use will be used, so that large pages cost nothing and save misses."""
     size = max(count, 1) * 8
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-    return np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype=np.int64)
+    pages = mmap.mmap(-1, size, flags=flags)
+    if dense and size >= _LARGE_PAGES and hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a kernel without them
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(pages, dtype=np.int64)
 
 
 class Records:

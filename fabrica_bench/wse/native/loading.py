@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,10 +27,16 @@ from fabrica_bench.wse.native.support import NativeUnsupported
 from fabrica_bench.wse.router import ColorState
 from fabrica_bench.wse.tasks import TaskTable
 
-_DEEPEST = 16  # slots of the kernel's rings
 _FIFO_ACTIONS = {"suspend": 0, "test_or_suspend": 1, "fault": 3}
 _FRAME_WORDS = 8192
 _UNBOUNDED = 1 << 62
+_MOST_QUEUES = 16  # entries of the kernel's tables of depths
+_DEEPEST = 64  # wavelets of a queue
+_DEEPEST_ROUTER = 4  # wavelets of a router's input
+#: most that a PE can be given on first use: 96 channels, 8 output queues, 40 input queues, 24 operations, 24 colors,
+#: calls and a line of text
+_ARENA_WORDS = 96 * 24 + 8 * 144 + 40 * 144 + 24 * 216 + 24 * 64 + 40 * 18 + 128 + 64
+_BLANK_WORDS = 512
 
 
 @dataclass
@@ -54,7 +61,8 @@ class LoadedProgram:
         self.tiles = np.array(program.tiles, dtype=np.int64).reshape(-1)
         code = ProgramCode(program, costs, lib.structs)
         self.machine = Records(lib.structs["M"], 1)
-        self.pes = Records(lib.structs["Pe"], self.count)
+        pe = lib.structs["Pe"]
+        self.pes = Records(pe, self.count, lazy_words(pe.words * self.count, dense=True))
         self.memory = lazy_words(self.count * MEMORY_BYTES // 8).view(np.uint8).reshape(self.count, MEMORY_BYTES)
         self.m = self.machine.address
         address = lib.load(code.text())
@@ -81,6 +89,8 @@ class LoadedProgram:
 
     def _fill_machine(self, limits: Limits) -> None:
         costs, half = self.costs, self.program.fp16
+        room = _ARENA_WORDS * (self.count + 1)
+        arena = self.keep(lazy_words(room, dense=True))
         fields = {
             "arch_wse2": int(costs.arch == "wse2"),
             "hop": costs["fabric.hop"],
@@ -102,6 +112,9 @@ class LoadedProgram:
             "lfsr": self.keep(np.array(_lfsr_tables(), dtype=np.int64)),
             "pes": self.pes.address,
             "pe_count": self.count,
+            "arena_next": arena,
+            "arena_end": arena + 8 * room,
+            "blank": self.keep(lazy_words(_BLANK_WORDS)),
             "half_quiet": numeric.half_encoder(half)(numeric.NAN) & 0x7FFF,
         }
         form = FORMATS[half]
@@ -113,19 +126,19 @@ class LoadedProgram:
         for side in ("input", "output"):
             depths = costs.by_queue(f"fabric.{side}_queue_depth")
             extra = costs[f"fabric.{side}_queue_extra"]
-            if len(depths) > _DEEPEST or max(depths) + extra > _DEEPEST:
-                raise NativeUnsupported("queues deeper than the kernel's rings")
+            if len(depths) > _MOST_QUEUES or max(depths) + extra > _DEEPEST:
+                raise NativeUnsupported("queues deeper than the kernel's memory for them")
             self.machine[f"{side}_depths"][0, : len(depths)] = depths
             self.set(f"{side}_depth_count", len(depths))
-        if costs["fabric.router_buffer"] > _DEEPEST:
-            raise NativeUnsupported("router buffers deeper than the kernel's rings")
+        if costs["fabric.router_buffer"] > _DEEPEST_ROUTER:
+            raise NativeUnsupported("router buffers deeper than the kernel's memory for them")
         self._fill_events()
 
     def _fill_events(self) -> None:
         self.set("reserve", 24 * self.count + 4096)
         capacity = 8 * (24 * self.count + 4096)
         structs = self.lib.structs
-        self.set("nodes", self.keep(lazy_words(structs["Node"].words * capacity)))
+        self.set("nodes", self.keep(lazy_words(structs["Node"].words * capacity, dense=True)))
         self.set("node_capacity", capacity)
         self.set("node_next", 1)
         self.set("slots", self.keep(lazy_words(structs["Slot"].words * capacity)))
@@ -152,6 +165,7 @@ class LoadedProgram:
             pes[name] = -1
         for name in ("by_color", "output_colors"):
             pes[name] = -1
+        pes["colors"] = self.get("blank")
         for name in ("listening", "stream_ready", "result", "main_priority"):
             pes[name] = 1
         pes["transform_mask"] = 0x30
@@ -274,9 +288,7 @@ class LoadedProgram:
 
     def _fill_queues(self, image: ir.Image, rows: npt.NDArray[np.int64]) -> None:
         """As `ports.Ports.__init__`."""
-        pes, words = self.pes, self.lib.structs["InQ"].words
-        offset = self.lib.structs["InQ"]["table_offset"]
-        parts = pes.part("inputs", words)
+        pes, offset = self.pes, 8 * self.lib.structs["InQ"]["table_offset"]
         for queue in image.queues:
             if not 0 <= queue.color < ROUTABLE_COLORS or not 0 <= queue.queue < INPUT_QUEUES:
                 raise NativeUnsupported(f"queue {queue.queue} with color {queue.color}")
@@ -284,10 +296,10 @@ class LoadedProgram:
                 pes["output_colors"][rows, queue.queue] = queue.color
                 continue
             for row in rows:
-                number = int(pes["input_count"][row])
-                self.lib.call("add_input", self.m, pes.address_at(int(row)), queue.queue, queue.color)
+                place = self.lib.call("add_input", self.m, pes.address_at(int(row)), queue.queue, queue.color)
                 if image.control_table is not None:
-                    parts[row, number, offset] = queue.ctrl_table_id * image.control_table[1]
+                    entry = ctypes.c_int64.from_address(place + offset)
+                    entry.value = queue.ctrl_table_id * image.control_table[1]
         if self.get("stop"):
             raise NativeUnsupported("too many queues")
 
@@ -295,29 +307,47 @@ class LoadedProgram:
 
     def _fill_colors(self) -> None:
         layout = self.lib.structs["Color"]
-        parts = self.pes.part("colors", layout.words)
-        known: dict[tuple[int, int], list[int]] = {}
-        row = 0
-        for line in self.program.colors:
-            for configs in line:
-                for color, config in configs.items():
-                    if not 0 <= color < ROUTABLE_COLORS:
-                        raise NativeUnsupported(f"color {color}")
-                    key = (id(config), color)
-                    if key not in known:
-                        known[key] = _color_words(config, layout)
-                    parts[row, color] = known[key]
-                row += 1
-        for color, way in self.program.stream_colors.items():
+        outlets = [color for color, way in self.program.stream_colors.items() if way == "d2h"]
+        rows: list[int] = []
+        colors: list[int] = []
+        kinds: list[int] = []
+        known: dict[int, int] = {}
+        found: list[ir.ColorConfig | None] = [None]
+        every = (configs for line in self.program.colors for configs in line)
+        for row, configs in enumerate(every):
+            for color, config in configs.items():
+                kind = known.setdefault(id(config), len(found))
+                if kind == len(found):
+                    found.append(config)
+                rows.append(row)
+                colors.append(color)
+                kinds.append(kind)
+            for color in outlets:
+                if color not in configs:
+                    rows.append(row)
+                    colors.append(color)
+                    kinds.append(0)
+        for color in (*self.program.stream_colors, *set(colors)):
             if not 0 <= color < ROUTABLE_COLORS:
-                raise NativeUnsupported(f"stream color {color}")
-            if way == "d2h":
-                parts[:, color, layout["has_sink"]] = 1
+                raise NativeUnsupported(f"color {color}")
+        if not rows:
+            return
+        words = np.array([_color_words(config, layout) for config in found], dtype=np.int64)
+        states = Records(layout, len(rows), lazy_words(layout.words * len(rows), dense=True))
+        states.words[: words.shape[1] * len(rows)] = words[kinds].reshape(-1)
+        self.keep(states.words)
+        states["has_sink"] = np.isin(colors, outlets)
+        self.pes["colors"][rows, colors] = states.addresses()
+        for name in ("swap_x", "swap_y"):
+            swapped = np.array([config is not None and getattr(config, f"color_{name}") for config in found])[kinds]
+            np.bitwise_or.at(self.pes[name], np.array(rows)[swapped], np.int64(1) << np.array(colors)[swapped])
 
 
-def _color_words(config: ir.ColorConfig, layout: Any) -> list[int]:
-    state = ColorState(0, config)
+def _color_words(config: ir.ColorConfig | None, layout: Any) -> list[int]:
     words = [0] * layout.words
+    if config is None:
+        return words
+    state = ColorState(0, config)
 
     def put(name: str, value: int, index: int = 0) -> None:
         words[layout[name] + index] = int(value)
@@ -328,8 +358,6 @@ def _color_words(config: ir.ColorConfig, layout: Any) -> list[int]:
     put("ring", state.ring)
     put("pop_mode", state.pop_mode)
     put("teardown", state.teardown)
-    put("swap_x", config.color_swap_x)
-    put("swap_y", config.color_swap_y)
     for position in range(4):
         put("rx", state.rx[position], position)
         put("tx", state.tx[position], position)

@@ -8,6 +8,7 @@ machine, which reports the fault, or goes on from there.
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import time
 from collections.abc import Callable
@@ -22,17 +23,18 @@ from fabrica_bench.wse.costs import load_costs
 from fabrica_bench.wse.element import ROUTABLE_COLORS
 from fabrica_bench.wse.evidence import CLOCK_FIELDS
 from fabrica_bench.wse.faults import BudgetExceeded, PePosition
-from fabrica_bench.wse.machine import Machine
+from fabrica_bench.wse.machine import REFERENCE_PES, Machine, check_size
 from fabrica_bench.wse.memory import PeMemory
 from fabrica_bench.wse.native.layout import Records, address_of
 from fabrica_bench.wse.native.library import library
 from fabrica_bench.wse.native.loading import LoadedImage, LoadedProgram
-from fabrica_bench.wse.native.support import NativeUnsupported
 
 _LOGGER = logging.getLogger("fabrica_bench.wse")
 _CHUNK = 4_000_000  # units of work between looks at the clock: a fraction of a second
 #: Cycles times PEs of a run out of budget that are repeated on the reference, which can say where the program was.
 REPLAYED_CYCLES = 1_000_000
+#: PEs that public build scripts give a program on a WSE-3, 762 by 1172: a whole wafer.
+WAFER_PES = 762 * 1172
 BAIL, IDLE, HOST, LAUNCH_DONE, BUDGET, CHUNK, UNTIL, GROW = 1, 2, 3, 4, 5, 6, 7, 8
 _PUMP, _PYTHON = 0, 2
 
@@ -49,9 +51,13 @@ class NativeMachine(Machine):
         self._deadline: float | None = None
         self.fabric: Any = None
         limits = limits or Limits()
-        if program.width * program.height > limits.max_pes:
-            raise NativeUnsupported(f"rectangles of more than {limits.max_pes} PEs")
-        self._state = LoadedProgram(program, load_costs(program.arch), limits, library())
+        check_size(program, limits.max_pes or WAFER_PES)
+        try:
+            self._state = LoadedProgram(program, load_costs(program.arch), limits, library())
+        except (OSError, MemoryError) as problem:
+            raise BudgetExceeded(
+                f"the rectangle of {program.width} by {program.height} PEs needs more memory than there is ({problem})"
+            ) from problem
         super().__init__(program, limits=limits)
 
     def _build(self, executor: Any) -> None:
@@ -303,6 +309,11 @@ class NativeMachine(Machine):
 
     def _fall_back(self, journal: list[tuple[Any, ...]]) -> None:
         """Repeat the steps of `journal` on a reference machine, which goes on from there."""
+        if self._state.count > REFERENCE_PES:
+            raise BudgetExceeded(
+                f"the program stopped at cycle {self.cycle} and only the reference executor can tell why or go on,"
+                f" which takes at most {REFERENCE_PES} PEs; run it on a smaller rectangle"
+            )
         reference = Machine(self.program, limits=self.limits)
         self._reference = reference
         for entry in journal:
@@ -451,9 +462,10 @@ class _Sink:
     def __init__(self, machine: NativeMachine, index: int, color: int) -> None:
         self._state = machine._state
         layout = self._state.lib.structs["Color"]
-        part = self._state.pes.part("colors", layout.words)[index, color]
-        self._record = Records(layout, 1, words=part)
         self._pe = self._state.pes.address_at(index)
+        place = self._state.lib.call("color_of", self._state.m, self._pe, color)
+        words = (ctypes.c_int64 * layout.words).from_address(place)  # of the program's memory, which outlives this
+        self._record = Records(layout, 1, words=np.ctypeslib.as_array(words))
         self._record["exists"] = 1
         self._record["has_sink"] = 1
         self._record["sink_poke"] = 1

@@ -2,6 +2,9 @@
 # ruff: noqa
 # mypy: ignore-errors
 
+BATCH = 16  # PEs whose state is fetched ahead of their steps
+ELEMENT = 960  # bytes before a PE's element
+
 
 # ------------------------------------------------------------------------------------------ 1. microthreads
 
@@ -98,8 +101,8 @@ def issue(m: "M", pe: "Pe") -> "None":
                 if op.sources[k].kind == K_FABIN:
                     queue = op.sources[k].queue
                     if queue.count > 0:
-                        if queue.cycles[queue.head] > now:
-                            wake_pe(m, pe, queue.cycles[queue.head])
+                        if head_cycle(queue) > now:
+                            wake_pe(m, pe, head_cycle(queue))
     if wake_at != 0 and pe.op_count > 0:
         wake_pe(m, pe, wake_at)
 
@@ -197,11 +200,17 @@ def finish_task(m: "M", pe: "Pe") -> "None":
 # ------------------------------------------------------------------------------------------ 3. task picker
 
 
+def call_at_place(m: "M", pe: "Pe", index: "i64") -> "Call":
+    if addr(pe.calls) == 0:
+        pe.calls = cast(Call, allocate(m, words_of(Call) * MAX_CALLS))
+    return pe.calls[index]
+
+
 def append_call(m: "M", pe: "Pe", function: "i64") -> "None":
     if pe.call_count >= MAX_CALLS:
         bail(m, 72)
         return
-    call = pe.calls[pe.call_count]
+    call = call_at_place(m, pe, pe.call_count)
     call.function = function
     call.is_launch = 0
     pe.call_count += 1
@@ -235,7 +244,7 @@ def argument(m: "M", kind: "i64", bits: "i64") -> "i64":
 
 
 def begin_wavelet_task(m: "M", pe: "Pe", queue: "InQ") -> "None":
-    is_control = queue.controls[queue.head]
+    is_control = head_control(queue)
     word = pop_input(m, pe, queue)
     image = pe.image
     index = -1
@@ -298,18 +307,18 @@ def pick(m: "M", pe: "Pe") -> "i64":
             frame.slots[i] = call.args[i]
         pe.call_count -= 1
         for i in range(0, pe.call_count):
-            copy_words(addr(pe.calls[i]), addr(pe.calls[i + 1]), 18)
+            copy_words(addr(pe.calls[i]), addr(pe.calls[i + 1]), words_of(Call))
         return 1
     ready = 0
     for i in range(0, pe.input_count):
         queue = pe.inputs[i]
         if queue.count > 0 and addr(queue.op) == 0 and queue.watched == 0:
-            arrival = queue.cycles[queue.head]
+            arrival = head_cycle(queue)
             if arrival > now:
                 wake_pe(m, pe, arrival)
             elif (pe.blocked_tasks >> queue.task_id) & 1 == 0:
-                is_control = queue.controls[queue.head]
-                if is_control != 0 and (queue.words[queue.head] >> 16) & 63 == 31:
+                is_control = head_control(queue)
+                if is_control != 0 and (head_word(queue) >> 16) & 63 == 31:
                     pop_input(m, pe, queue)
                     wake_pe(m, pe, now + 1)
                 elif is_control != 0 or image.data_tasks[queue.task_id] >= 0:
@@ -388,16 +397,93 @@ def step_slot(m: "M", index: "i64") -> "i64":
         if m.stop == STOP_BAIL:
             return 0
     while slot.router_first != 0:
-        step_router(m, cast(Pe, m.nodes[slot.router_first].what))
-        slot.router_first = free_node(m, slot.router_first)
-        if m.stop == STOP_BAIL:
-            return 0
+        count = 0
+        while slot.router_first != 0 and count < BATCH:
+            pe = cast(Pe, m.nodes[slot.router_first].what)
+            m.batch[count] = pe
+            count += 1
+            prefetch(addr(pe))
+            prefetch(addr(pe) + 64)
+            slot.router_first = free_node(m, slot.router_first)
+        if slot.router_first == 0:
+            slot.router_last = 0
+        expect_routers(m, count)
+        for i in range(0, count):
+            step_router(m, m.batch[i])
+            if m.stop == STOP_BAIL:
+                return 0
     while slot.pe_first != 0:
-        step_pe(m, cast(Pe, m.nodes[slot.pe_first].what))
-        slot.pe_first = free_node(m, slot.pe_first)
-        if m.stop == STOP_BAIL:
-            return 0
+        count = 0
+        while slot.pe_first != 0 and count < BATCH:
+            pe = cast(Pe, m.nodes[slot.pe_first].what)
+            m.batch[count] = pe
+            count += 1
+            expect_element(pe)
+            slot.pe_first = free_node(m, slot.pe_first)
+        if slot.pe_first == 0:
+            slot.pe_last = 0
+        expect_elements(m, count)
+        for i in range(0, count):
+            step_pe(m, m.batch[i])
+            if m.stop == STOP_BAIL:
+                return 0
     return 0
+
+
+def expect_routers(m: "M", count: "i64") -> "None":
+    """Bring what the steps of a batch will touch into the cache: on large grids, waiting for memory is most of the
+    time, and the PEs of a cycle do not depend on each other."""
+    for i in range(0, count):
+        pe = m.batch[i]
+        if pe.active_count > 0:
+            channel = pe.active[0]
+            prefetch(addr(channel))
+            prefetch(addr(channel) + 64)
+    for i in range(0, count):
+        pe = m.batch[i]
+        if pe.active_count > 0:
+            state = pe.active[0].state
+            if addr(state) != 0:
+                prefetch(addr(state))
+                prefetch(addr(state) + 64)
+                prefetch(addr(state) + 128)
+
+
+def expect_element(pe: "Pe") -> "None":
+    prefetch(addr(pe) + ELEMENT)
+    prefetch(addr(pe) + ELEMENT + 64)
+    prefetch(addr(pe) + ELEMENT + 128)
+    prefetch(addr(pe) + ELEMENT + 192)
+
+
+def expect_elements(m: "M", count: "i64") -> "None":
+    for i in range(0, count):
+        pe = m.batch[i]
+        if pe.op_count > 0:
+            start = addr(pe.ops[0])
+            for line in range(0, 8):
+                prefetch(start + 64 * line)
+        elif pe.state == RUN:
+            prefetch(addr(pe.frame))
+            prefetch(addr(pe.image))
+    for i in range(0, count):
+        pe = m.batch[i]
+        if pe.op_count > 0:
+            op = pe.ops[0]
+            expect_end(pe, op.dest[0])
+            for k in range(0, op.source_count):
+                expect_end(pe, op.sources[k])
+
+
+def expect_end(pe: "Pe", end: "End") -> "None":
+    if end.kind == K_MEMORY:
+        prefetch(addr(pe.memory) + end.at)
+    elif end.kind == K_FABIN:
+        prefetch(addr(end.queue))
+        prefetch(addr(end.queue) + 64)
+    elif end.kind == K_FABOUT:
+        prefetch(addr(end.channel))
+        prefetch(addr(end.channel) + 64)
 
 
 def run(m: "M", work: "i64", until: "i64") -> "i64":
@@ -441,9 +527,9 @@ def launch(m: "M", pe: "Pe", function: "i64", args: "ptr_i64") -> "None":
         return
     i = pe.call_count
     while i > 0:
-        copy_words(addr(pe.calls[i]), addr(pe.calls[i - 1]), 18)
+        copy_words(addr(pe.calls[i]), addr(pe.calls[i - 1]), words_of(Call))
         i -= 1
-    call = pe.calls[0]
+    call = call_at_place(m, pe, 0)
     call.function = function
     call.is_launch = 1
     copy_words(addr(call) + 16, addr(args), 16)

@@ -19,6 +19,25 @@ def bail(m: "M", reason: "i64") -> "i64":
     return 0
 
 
+def allocate(m: "M", words: "i64") -> "i64":
+    """Zeroed memory that lives as long as the program, in whole cache lines; what is used together lies together."""
+    place = m.arena_next
+    following = place + 64 * ((words + 7) >> 3)
+    if following > m.arena_end:
+        bail(m, 4)
+        return m.blank
+    m.arena_next = following
+    return place
+
+
+def ring_size(depth: "i64") -> "i64":
+    """Smallest power of two that holds `depth` wavelets, at least two."""
+    size = 2
+    while size < depth:
+        size = size * 2
+    return size
+
+
 def new_node(m: "M", kind: "i64", what: "i64") -> "i64":
     index = m.node_free
     if index != 0:

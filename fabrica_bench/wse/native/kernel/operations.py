@@ -316,9 +316,13 @@ def finish_ends(op: "Op", count: "i64") -> "None":
 
 def new_op(m: "M", pe: "Pe") -> "Op":
     for i in range(0, MAX_OPS):
-        if pe.pool[i].in_use == 0:
-            pe.pool[i].in_use = 1
-            return pe.pool[i]
+        op = pe.pool[i]
+        if addr(op) == 0:
+            op = cast(Op, allocate(m, words_of(Op)))
+            pe.pool[i] = op
+        if op.in_use == 0:
+            op.in_use = 1
+            return op
     bail(m, 54)
     return pe.pool[0]
 
@@ -613,7 +617,7 @@ def control_waits(m: "M", end: "End") -> "i64":
     queue = end.queue
     if head_ready(m, queue) == 0:
         return 0
-    return queue.controls[queue.head] != 0
+    return head_control(queue) != 0
 
 
 def any_control(m: "M", op: "Op") -> "i64":
@@ -681,7 +685,7 @@ def get(m: "M", pe: "Pe", op: "Op", index: "i64") -> "i64":
         if end.has_half != 0:
             end.has_half = 0
             return end.half
-        control = end.queue.controls[end.queue.head]
+        control = head_control(end.queue)
         word = pop_input(m, pe, end.queue)
         if control != 0 and end.transform != 0:
             word = word ^ (pe.transform_mask << 26)

@@ -51,17 +51,18 @@ def add_input(m: "M", pe: "Pe", number_: "i64", color: "i64") -> "InQ":
     index = pe.input_count
     if index >= MAX_INPUTS or color < 0 or color >= COLORS:
         bail(m, 32)
-        index = 0
-        color = 0
-    else:
-        pe.input_count = index + 1
-    queue = pe.inputs[index]
+        return cast(InQ, m.blank)
+    pe.input_count = index + 1
     depth = m.implicit_depth
     if number_ >= 0 and number_ < m.input_depth_count:
         depth = m.input_depths[number_]
+    size = ring_size(depth + m.input_extra)
+    queue = cast(InQ, allocate(m, words_of(InQ) - 4 + 2 * size))
+    pe.inputs[index] = queue
     queue.number = number_
     queue.color = color
     queue.capacity = depth + m.input_extra
+    queue.mask = size - 1
     queue.task_id = color if m.arch_wse2 != 0 else number_
     pe.by_color[color] = index
     return queue
@@ -92,13 +93,12 @@ def can_receive(m: "M", pe: "Pe", color: "i64", feeder: "Feeder") -> "i64":
 
 def receive(m: "M", pe: "Pe", color: "i64", cycle: "i64", word: "i64", is_control: "i64") -> "None":
     queue = pe.inputs[pe.by_color[color]]
-    if queue.count >= RING:
+    if queue.count > queue.mask:
         bail(m, 33)
         return
-    at = (queue.head + queue.count) & (RING - 1)
-    queue.cycles[at] = cycle
-    queue.words[at] = word
-    queue.controls[at] = is_control
+    at = 2 * ((queue.head + queue.count) & queue.mask)
+    queue.wavelets[at] = cycle
+    queue.wavelets[at + 1] = (word & 0xFFFFFFFF) | (is_control << 32)
     queue.count += 1
     if pe.listening != 0 or queue.watched != 0:
         wake_pe(m, pe, cycle)
@@ -106,8 +106,8 @@ def receive(m: "M", pe: "Pe", color: "i64", cycle: "i64", word: "i64", is_contro
 
 def pop_input(m: "M", pe: "Pe", queue: "InQ") -> "i64":
     """Take the oldest word; the caller looks at its control flag before."""
-    word = queue.words[queue.head]
-    queue.head = (queue.head + 1) & (RING - 1)
+    word = head_word(queue)
+    queue.head = (queue.head + 1) & queue.mask
     queue.count -= 1
     if queue.router_waits != 0:
         queue.router_waits = 0
@@ -122,8 +122,20 @@ def pop_input(m: "M", pe: "Pe", queue: "InQ") -> "i64":
     return word
 
 
+def head_cycle(queue: "InQ") -> "i64":
+    return queue.wavelets[2 * queue.head]
+
+
+def head_word(queue: "InQ") -> "i64":
+    return queue.wavelets[2 * queue.head + 1] & 0xFFFFFFFF
+
+
+def head_control(queue: "InQ") -> "i64":
+    return queue.wavelets[2 * queue.head + 1] >> 32
+
+
 def head_ready(m: "M", queue: "InQ") -> "i64":
-    return queue.count > 0 and queue.cycles[queue.head] <= m.now
+    return queue.count > 0 and head_cycle(queue) <= m.now
 
 
 def find_input(m: "M", pe: "Pe", d: "Dsd") -> "InQ":
@@ -137,7 +149,7 @@ def find_input(m: "M", pe: "Pe", d: "Dsd") -> "InQ":
                     color = pe.inputs[i].color
         if color < 0 or color >= COLORS:
             bail(m, 34)
-            return pe.inputs[0]
+            return cast(InQ, m.blank)
         index = pe.by_color[color]
         if index >= 0:
             return pe.inputs[index]
@@ -150,7 +162,7 @@ def find_input(m: "M", pe: "Pe", d: "Dsd") -> "InQ":
         elif queue.color == d.color:
             return queue
     bail(m, 34)
-    return pe.inputs[0]
+    return cast(InQ, m.blank)
 
 
 # ------------------------------------------------------------------------------------------ output queues
@@ -159,16 +171,11 @@ def find_input(m: "M", pe: "Pe", d: "Dsd") -> "InQ":
 def output_channel(m: "M", pe: "Pe", number_: "i64") -> "Chan":
     if number_ < 0 or number_ >= m.output_depth_count or number_ >= 8:
         bail(m, 35)
-        return pe.outputs[0]
+        return cast(Chan, m.blank)
     channel = pe.outputs[number_]
-    if channel.ready == 0:
-        channel.ready = 1
-        channel.owner = pe
-        channel.port = RAMP
-        channel.color = -1
-        channel.depth = m.output_depths[number_] + m.output_extra
-        channel.queue_id = number_
-        channel.departed = -1
+    if addr(channel) == 0:
+        channel = new_channel(m, pe, RAMP, -1, m.output_depths[number_] + m.output_extra, number_)
+        pe.outputs[number_] = channel
     return channel
 
 
@@ -185,8 +192,7 @@ def output_color(m: "M", pe: "Pe", d: "Dsd") -> "i64":
 
 
 def inject(m: "M", pe: "Pe", channel: "Chan", color: "i64", word: "i64", flags: "i64") -> "None":
-    partner = pe.colors[color ^ 1]
-    if partner.swap_x != 0 and partner.swap_y != 0:
+    if ((pe.swap_x & pe.swap_y) >> (color ^ 1)) & 1 != 0:
         color = color ^ 1
     put(m, channel, m.now + 1 + m.ramp, word, flags, color)
 
@@ -210,7 +216,10 @@ def check_output_flush(m: "M", pe: "Pe") -> "None":
     for number_ in range(0, 8):
         if (pe.flushing_outputs >> number_) & 1 != 0:
             channel = pe.outputs[number_]
-            if channel.ready == 0 or channel.count == 0:
+            waiting = 0
+            if addr(channel) != 0:
+                waiting = channel.count
+            if waiting == 0:
                 pe.flushing_outputs = pe.flushing_outputs & ~(1 << number_)
                 flush_done(m, pe, 1, number_)
             else:
@@ -265,7 +274,7 @@ def queue_status(pe: "Pe", side: "i64") -> "i64":
     else:
         for number_ in range(0, 8):
             channel = pe.outputs[number_]
-            if channel.ready != 0:
+            if addr(channel) != 0:
                 if channel.count > 0:
                     empty = empty & ~(1 << number_)
                 if channel.count >= channel.depth:
@@ -280,9 +289,10 @@ def rebind_queue(pe: "Pe", side: "i64", number_: "i64", color: "i64") -> "None":
         return
     if side != 0:
         channel = pe.outputs[number_]
-        if channel.ready != 0 and channel.count > 0:
-            bail(m, 38)
-            return
+        if addr(channel) != 0:
+            if channel.count > 0:
+                bail(m, 38)
+                return
         pe.output_colors[number_] = color
         return
     found = -1
@@ -419,7 +429,9 @@ def set_active_prng(pe: "Pe", index: "i64") -> "None":
 
 def print_byte(pe: "Pe", byte: "i64") -> "None":
     m = pe.machine
-    if byte == 10 or pe.print_length >= 1024:
+    if addr(pe.print_bytes) == 0:
+        pe.print_bytes = cast(ptr_u8, allocate(m, PRINT_BYTES >> 3))
+    if byte == 10 or pe.print_length >= PRINT_BYTES:
         if m.log_count + pe.print_length + 2 > m.log_capacity:
             bail(m, 41)
             return
@@ -482,9 +494,21 @@ def changed_color(pe: "Pe", color: "i64") -> "Color":
     m = pe.machine
     if color < 0 or color >= COLORS:
         bail(m, 45)
-        return pe.colors[0]
+        return cast(Color, m.blank)
     wake_router(m, pe, m.now + 1)
-    pe.colors[color].exists = 1
+    return color_of(m, pe, color)
+
+
+def color_of(m: "M", pe: "Pe", color: "i64") -> "Color":
+    """State of a color, made if it has none."""
+    if addr(pe.colors[color]) == m.blank:
+        state = cast(Color, allocate(m, words_of(Color)))
+        state.exists = 1
+        pe.colors[color] = state
+        for port in range(0, 4):
+            channel = pe.channels[color * 4 + port]
+            if addr(channel) != 0:
+                channel.state = state
     return pe.colors[color]
 
 
@@ -553,7 +577,7 @@ def filter_of(pe: "Pe", id_: "i64") -> "Color":
                 return pe.colors[color]
             seen += 1
     bail(pe.machine, 46)
-    return pe.colors[0]
+    return cast(Color, pe.machine.blank)
 
 
 def filter_set(pe: "Pe", id_: "i64", value: "i64", what: "i64") -> "None":

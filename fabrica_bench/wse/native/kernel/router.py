@@ -23,19 +23,36 @@ def opposite(index: "i64") -> "i64":
 
 def input_channel(m: "M", pe: "Pe", port: "i64", color: "i64") -> "Chan":
     """Input buffer for wavelets that come in from direction `port` (0..3), color swap applied."""
-    partner = pe.colors[color ^ 1]
-    swap = partner.swap_x if port >= 2 else partner.swap_y
-    if swap != 0:
+    swaps = pe.swap_x if port >= 2 else pe.swap_y
+    if (swaps >> (color ^ 1)) & 1 != 0:
         color = color ^ 1
     channel = pe.channels[color * 4 + port]
-    if channel.ready == 0:
-        channel.ready = 1
-        channel.owner = pe
-        channel.port = 1 << port
-        channel.color = color
-        channel.depth = m.buffer_depth
-        channel.queue_id = -1
-        channel.departed = -1
+    if addr(channel) == 0:
+        channel = new_channel(m, pe, 1 << port, color, m.buffer_depth, -1)
+        channel.state = pe.colors[color]
+        pe.channels[color * 4 + port] = channel
+    return channel
+
+
+def target_channel(m: "M", state: "Color", neighbor: "Pe", index: "i64", color: "i64") -> "Chan":
+    """Input buffer of the neighbor in direction `index`."""
+    target = state.targets[index]
+    if addr(target) == 0:
+        target = input_channel(m, neighbor, opposite(index), color)
+        state.targets[index] = target
+    return target
+
+
+def new_channel(m: "M", pe: "Pe", port: "i64", color: "i64", depth: "i64", queue_id: "i64") -> "Chan":
+    size = ring_size(depth)
+    channel = cast(Chan, allocate(m, words_of(Chan) - 4 + 2 * size))
+    channel.owner = pe
+    channel.port = port
+    channel.color = color
+    channel.depth = depth
+    channel.mask = size - 1
+    channel.queue_id = queue_id
+    channel.departed = -1
     return channel
 
 
@@ -49,14 +66,12 @@ def put(m: "M", channel: "Chan", cycle: "i64", word: "i64", flags: "i64", color:
         pe.active[pe.active_count] = channel
         pe.active_count += 1
         wake_router(m, pe, cycle)
-    if channel.count >= RING:
+    if channel.count > channel.mask:
         bail(m, 21)
         return
-    at = (channel.head + channel.count) & (RING - 1)
-    channel.cycles[at] = cycle
-    channel.words[at] = word
-    channel.flags[at] = flags
-    channel.colors[at] = color
+    at = 2 * ((channel.head + channel.count) & channel.mask)
+    channel.wavelets[at] = cycle
+    channel.wavelets[at + 1] = (word & 0xFFFFFFFF) | (flags << 32) | (color << 40)
     channel.count += 1
 
 
@@ -156,7 +171,7 @@ def execute_switch(m: "M", pe: "Pe", state: "Color", color: "i64", word: "i64") 
 
 def leave(m: "M", pe: "Pe", channel: "Chan") -> "None":
     """Remove the head; tell whoever fills the channel that a slot got free."""
-    channel.head = (channel.head + 1) & (RING - 1)
+    channel.head = (channel.head + 1) & channel.mask
     channel.count -= 1
     channel.departed = m.now
     if channel.feeder_waits == 0:
@@ -191,11 +206,13 @@ def drain(m: "M", pe: "Pe", channel: "Chan", state: "Color", word: "i64") -> "i6
 def forward(m: "M", pe: "Pe", channel: "Chan", used: "i64") -> "i64":
     """Mask of the links used (bit 32 if none was needed), HELD, or LINK_BUSY."""
     now = m.now
-    head = channel.head
-    word = channel.words[head]
-    flags = channel.flags[head]
-    color = channel.colors[head]
-    state = pe.colors[color]
+    wavelet = channel.wavelets[2 * channel.head + 1]
+    word = wavelet & 0xFFFFFFFF
+    flags = (wavelet >> 32) & 255
+    color = wavelet >> 40
+    state = channel.state
+    if addr(state) == 0:
+        state = pe.colors[color]
     if state.has_sink != 0:
         return drain(m, pe, channel, state, word)
     if state.configured == 0 and state.teardown == 0:
@@ -224,7 +241,7 @@ def forward(m: "M", pe: "Pe", channel: "Chan", used: "i64") -> "i64":
                 if state.edges[index] >= m.edge_room:
                     return HELD
             else:
-                target = input_channel(m, neighbor, opposite(index), color)
+                target = target_channel(m, state, neighbor, index, color)
                 freed = target.departed == now
                 if target.count + freed >= target.depth:
                     if freed != 0:
@@ -252,7 +269,7 @@ def forward(m: "M", pe: "Pe", channel: "Chan", used: "i64") -> "i64":
             if addr(neighbor) == 0:
                 state.edges[index] += 1
             else:
-                target = input_channel(m, neighbor, opposite(index), color)
+                target = state.targets[index]
                 put(m, target, arrival, onward, is_control, target.color)
         bit = bit * 2
     if mask & RAMP != 0:
@@ -286,7 +303,7 @@ def step_router(m: "M", pe: "Pe") -> "None":
     count = pe.active_count
     for i in range(0, count):
         channel = pe.active[i]
-        due = channel.cycles[channel.head]
+        due = channel.wavelets[2 * channel.head]
         served = 0
         if due > now:
             if wake == 0 or due < wake:
@@ -304,17 +321,17 @@ def step_router(m: "M", pe: "Pe") -> "None":
                 elif result == LINK_BUSY:
                     wake = now + 1
         if served != 0:
-            pe.served[served_count] = channel
+            m.served[served_count] = channel
             served_count += 1
         else:
             pe.active[kept] = channel
             kept += 1
     for i in range(0, served_count):
-        channel = pe.served[i]
+        channel = m.served[i]
         if channel.count > 0:
             pe.active[kept] = channel
             kept += 1
-            due = channel.cycles[channel.head]
+            due = channel.wavelets[2 * channel.head]
             if due < now + 1:
                 due = now + 1
             if wake == 0 or due < wake:

@@ -10,8 +10,8 @@ MEMORY_BYTES = 49152
 RUN_AHEAD = 65536
 MAX_ELEMENTS = 1048576  # of one operation; more is a fault (`wse.dsd`)
 COLORS = 24
-RING = 16  # slots of a channel's or queue's ring; a power of two, at least the deepest queue
 CHANNELS = 104  # 24 colors x 4 directions + 8 output queues
+PRINT_BYTES = 1024
 MAX_OPS = 24
 MAX_INPUTS = 40
 MAX_CALLS = 40
@@ -215,40 +215,42 @@ class Image:
 
 
 class Chan:
+    # made on first use (`events.allocate`), with a ring of `mask + 1` wavelets of two words each: the cycle from which
+    # on it may leave, and its payload | flags << 32 | color << 40
     owner: "Pe*"
     port: "i64"
     color: "i64"
     depth: "i64"
-    queue_id: "i64"
-    ready: "i64"
+    mask: "i64"
     op: "Op*"
     head: "i64"
     count: "i64"
     departed: "i64"
     feeder_waits: "i64"
-    cycles: "i64[16]"
-    words: "i64[16]"
-    flags: "i64[16]"
-    colors: "i64[16]"
+    state: "Color*"  # of the color that all its wavelets have; null for what comes from the element
+    queue_id: "i64"
+    wavelets: "i64[4]"
 
 
 class Color:
+    # two cache lines that every wavelet needs
     exists: "i64"
     configured: "i64"
     current: "i64"
-    ring: "i64"
-    pop_mode: "i64"
     teardown: "i64"
-    swap_x: "i64"
-    swap_y: "i64"
+    pop_mode: "i64"
+    ring: "i64"
+    has_filter: "i64"
+    has_sink: "i64"
     rx: "i64[4]"
     tx: "i64[4]"
+    targets: "Chan*[4]"  # where the neighbors take it in, once it is known
+    # the rest
     valid: "i64[4]"
     new_rx: "i64[4]"
     new_tx: "i64[4]"
     new_valid: "i64[4]"
     edges: "i64[4]"
-    has_filter: "i64"
     filter_range: "i64"
     filter_sparse: "i64"
     count_data: "i64"
@@ -263,31 +265,31 @@ class Color:
     transparent: "i64"
     passed: "i64"
     dropped: "i64"
-    has_sink: "i64"
     sink_wanted: "i64"
     sink_next: "i64"
     sink_count: "i64"
     sink_capacity: "i64"
     sink_poke: "i64"
     sink_words: "ptr_i64"
+    whole_lines: "align"
 
 
 class InQ:
+    # made on first use; a wavelet in the ring is the cycle of its arrival, and its payload | control << 32
     number: "i64"
     color: "i64"
     capacity: "i64"
-    task_id: "i64"
-    table_offset: "i64"
-    watched: "i64"
-    flushing: "i64"
-    router_waits: "i64"
-    op: "Op*"
-    feeder: "Feeder*"
+    mask: "i64"
     head: "i64"
     count: "i64"
-    cycles: "i64[16]"
-    words: "i64[16]"
-    controls: "i64[16]"
+    watched: "i64"
+    op: "Op*"
+    task_id: "i64"
+    router_waits: "i64"
+    feeder: "Feeder*"
+    table_offset: "i64"
+    flushing: "i64"
+    wavelets: "i64[4]"
 
 
 class Feeder:
@@ -375,9 +377,44 @@ class Call:
 
 
 class Pe:
-    # what generated code uses: keep first
+    # router
+    router_scheduled: "i64"
+    router_stepped: "i64"
+    active_count: "i64"
+    switched: "i64"
+    neighbors: "Pe*[4]"
+    # colors that are swapped with their partner on the way in, by direction: a bit each
+    swap_x: "i64"
+    swap_y: "i64"
+    active: "Chan*[104]"
+    # element
+    own_line: "align"
+    scheduled: "i64"
+    stepped: "i64"
+    state: "i64"
     t: "i64"
     limit: "i64"
+    op_count: "i64"
+    issued: "i64"
+    free_from: "i64"
+    last_op: "i64"
+    switch_debt: "i64"
+    main_had_slot: "i64"
+    main_priority: "i64"
+    blocked_threads: "i64"
+    flushing_outputs: "i64"
+    listening: "i64"
+    input_count: "i64"
+    active_tasks: "i64"
+    blocked_tasks: "i64"
+    high_tasks: "i64"
+    last_task: "i64"
+    pending: "Op*"
+    polled: "End*"
+    polled_is_dest: "i64"
+    call_count: "i64"
+    ops: "Op*[24]"
+    # generated code
     memory: "ptr_u8"
     sp: "i64"
     stack_floor: "i64"
@@ -387,34 +424,18 @@ class Pe:
     frame: "Frame*"
     frame_end: "i64"
     image: "Image*"
+    frames: "Frame*"
+    dsrs: "Dsr*"
+    fifos: "Fifo*"
     x: "i64"
     y: "i64"
     values: "i64[16]"
     dsd_value: "Dsd[1]"
-    # router
-    neighbors: "Pe*[4]"
-    router_scheduled: "i64"
-    router_stepped: "i64"
-    switched: "i64"
-    active_count: "i64"
-    # element
-    scheduled: "i64"
-    stepped: "i64"
-    state: "i64"
-    pending: "Op*"
-    polled: "End*"
-    polled_is_dest: "i64"
-    listening: "i64"
+    # seldom used
     stream_ready: "i64"
-    active_tasks: "i64"
-    blocked_tasks: "i64"
-    high_tasks: "i64"
-    last_task: "i64"
-    blocked_threads: "i64"
     teardown_pending: "i64"
     flushed_input: "i64"
     flushed_output: "i64"
-    flushing_outputs: "i64"
     transform_mask: "i64"
     carry: "i64"
     counter_running: "i64"
@@ -422,12 +443,6 @@ class Pe:
     counter_held: "i64"
     active_prng: "i64"
     prngs: "i64[4]"
-    main_priority: "i64"
-    free_from: "i64"
-    last_op: "i64"
-    switch_debt: "i64"
-    main_had_slot: "i64"
-    issued: "i64"
     # evidence for those who judge a program's own time stamps; see `wse.evidence`
     first_read: "i64"
     first_value: "i64"
@@ -435,29 +450,21 @@ class Pe:
     last_value: "i64"
     released: "i64"
     ended: "i64"
-    op_count: "i64"
-    input_count: "i64"
-    call_count: "i64"
     print_length: "i64"
-    frames: "Frame*"
-    dsrs: "Dsr*"
-    fifos: "Fifo*"
+    print_bytes: "ptr_u8"
+    calls: "Call*"
     config_words: "i64"
-    rotating_counters: "i64[64]"
-    ready_queue: "i64[64]"
-    ops: "Op*[24]"
-    threads: "Op*[64]"
     by_color: "i64[24]"
     output_colors: "i64[8]"
-    calls: "Call[40]"
-    colors: "Color[24]"
-    active: "Chan*[104]"
-    served: "Chan*[104]"
-    outputs: "Chan[8]"
-    inputs: "InQ[40]"
-    channels: "Chan[96]"
-    pool: "Op[24]"
-    print_bytes: "i64[1024]"
+    colors: "Color*[24]"
+    channels: "Chan*[96]"
+    inputs: "InQ*[40]"
+    outputs: "Chan*[8]"
+    pool: "Op*[24]"
+    ready_queue: "i64[64]"
+    rotating_counters: "i64[64]"
+    threads: "Op*[64]"
+    whole_lines: "align"
 
 
 class Node:
@@ -510,6 +517,12 @@ class M:
     half_top: "i64"
     half_quiet: "i64"
     lfsr: "ptr_i64"
+    # what PEs get on first use
+    arena_next: "i64"
+    arena_end: "i64"
+    blank: "i64"  # zeroes that stand for what does not exist
+    served: "Chan*[104]"  # scratch of a router's step
+    batch: "Pe*[16]"  # PEs about to be stepped
     # program
     pes: "Pe*"
     pe_count: "i64"
