@@ -1,20 +1,23 @@
 """Control agents: they check the harness rather than compete.
 
-`reference` hands in the task's own reference kernel, so anything but a valid verdict means that the harness or the task
-is broken. `null` hands in a program that compiles, runs and computes nothing, so a valid verdict means that the check
-of the outputs is.
+`reference` hands in the task's own reference kernel, so anything but a valid verdict means that the harness or the
+task is broken. Of the others none may ever be valid: `null` hands in a program that compiles, runs and computes
+nothing, and checks the comparison of outputs; `copycat` stands for the reference in disguise, and checks the search for
+copies; `cheat` tries to steal, to forge and to trick the timing window.
 """
 
 from __future__ import annotations
 
+from baseline_agents.cheat import CheatAgent
+from baseline_agents.copycat import CopycatAgent
 from baseline_agents.null import NullAgent
 from baseline_agents.reference import ReferenceAgent
 from fabrica_bench.plugins import Agent, hookimpl
 
-__all__ = ["NullAgent", "ReferenceAgent", "fabrica_agents"]
+__all__ = ["CheatAgent", "CopycatAgent", "NullAgent", "ReferenceAgent", "fabrica_agents"]
 
 
 @hookimpl
 def fabrica_agents() -> list[Agent]:
-    """The two controls."""
-    return [ReferenceAgent(), NullAgent()]
+    """The controls."""
+    return [ReferenceAgent(), NullAgent(), CopycatAgent(), CheatAgent()]

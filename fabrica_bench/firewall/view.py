@@ -7,6 +7,7 @@ from fabrica_bench.firewall.bundle import bundle_texts, editable_files, frozen_t
 from fabrica_bench.firewall.screening import require_clean
 from fabrica_bench.plugins import TaskView, Workflow
 from fabrica_bench.tasks import Task
+from fabrica_bench.tasks.canary import without_canary
 from fabrica_bench.tasks.spec import Arch
 
 
@@ -26,7 +27,7 @@ def task_view(task: Task, *, arch: Arch, size: str, workflow: Workflow, toolchai
     bundle = task.spec.bundle
     visible[bundle.layout] = texts[bundle.layout]
     if workflow == "W2" and bundle.plain is not None:
-        visible[bundle.compute] = texts[bundle.plain]
+        visible[bundle.compute] = without_canary(texts[bundle.plain])
     try:
         cuda = task.cuda_path.read_text(encoding="utf-8")
         text = task.text_path.read_text(encoding="utf-8")

@@ -1,29 +1,61 @@
-"""Check 1, first version: how much of a text is the reference kernel's, after renaming and reformatting.
+"""Check 1: no text of a reference kernel, however it is dressed, in what an agent sees, keeps or hands in.
 
-Both texts are cut into tokens without comments and layout; every name that the file itself declares becomes the same
-placeholder, and so do number literals. Fingerprints are all runs of `WINDOW` tokens. The score is the share of the
-reference's distinctive fingerprints (those that public material, such as the layout, doesn't have) in the text.
+A program is parsed, and its syntax tree written down as a stream of tokens, declaration by declaration: kinds of nodes,
+operators, builtins, and names of libraries and fields, but no place, comment, parenthesis or attribute; every name that
+the program declares itself is the same token, and so is every number. Renaming, reformatting, commenting and reordering
+declarations therefore change nothing. Fingerprints are all runs of `WINDOW` tokens of a declaration. The score is the
+share of the reference's distinctive fingerprints, those that public material doesn't have, that a text holds; a copy
+that is padded with other code keeps it.
+
+Text that is no CSL as a whole (a prompt, a document) is searched for code: fenced blocks are parsed one by one, and
+what doesn't parse is compared as a stream of lexical tokens.
+
+Beside that every reference kernel carries a canary, a comment with a name that occurs nowhere else.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Final
+
+from fabrica_bench.csl import ast
+from fabrica_bench.csl.diagnostics import CslError
+from fabrica_bench.integrity.findings import Finding, Predicate
+from fabrica_bench.integrity.syntax import bound_names, parse_text
+from fabrica_bench.tasks.canary import canary_of
 
 NAME: Final = "leakage"
 
-WINDOW: Final = 24
-"""Tokens per fingerprint: longer than any statement that the frozen interface forces on every program."""
+WINDOW: Final = 16
+"""Tokens per fingerprint of a syntax tree."""
+
+LEXICAL_WINDOW: Final = 24
+"""Tokens per fingerprint of text that doesn't parse: longer than any statement that the interface forces."""
 
 THRESHOLD: Final = 0.8
-"""Share of the reference's distinctive fingerprints above which a text counts as a copy.
+"""Share of the reference's distinctive fingerprints from which on a text counts as a copy.
 
-Measured on the expert and plain kernels of the first six tasks: kernels of different tasks share at most 0.59 and an
-independent lowering of ReLU 0.64 (small kernels are mostly interface); a kernel with every name changed and reformatted
-shares more than 0.95."""
+`fabrica-bench tasks leakage` measures the shares of honest pairs; docs/integrity.md has the table. For the first 28
+tasks the plain kernel and an independent translation hold at most 0.53 of the expert kernel."""
 
+SMALL: Final = 60
+"""Distinctive fingerprints below which a kernel is mostly interface, and independent programs come close to it."""
+
+SMALL_THRESHOLD: Final = 0.98
+"""The threshold for such a kernel: a whole copy. Independent translations of the two smallest hold 0.89 and 0.91."""
+
+MIN_TEXT: Final = 120
+"""Characters below which a text can't hold a copy."""
+
+_SKIPPED: Final = frozenset(
+    {"span", "name_span", "op_span", "comments", "attributes", "type_expr", "storage", "kind", "label"}
+)
+_FENCE: Final = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
 _TOKEN: Final = re.compile(
     r"""//[^\n]* | "(?:\\.|[^"\\\n])*"
       | '(?:\\.|[^'\\\n])*' | @?[A-Za-z_]\w* | \d[\w.]* | \.\* | [-+*/%&|^<>=!]=|<<|>>|->|=> | \S""",
@@ -32,6 +64,8 @@ _TOKEN: Final = re.compile(
 _DECLARED: Final = re.compile(
     r"\b(?:const|var|param|fn|task)\s+([A-Za-z_]\w*)|\|\s*([A-Za-z_]\w*)\s*(?:,\s*([A-Za-z_]\w*)\s*)?\|"
 )
+
+Prints = frozenset[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -48,8 +82,133 @@ class Similarity:
     total: int
 
     @property
+    def threshold(self) -> float:
+        """The share from which on this reference counts as copied."""
+        return THRESHOLD if self.total >= SMALL else SMALL_THRESHOLD
+
+    @property
     def is_copy(self) -> bool:
-        return self.share > THRESHOLD
+        return self.total > 0 and self.share >= self.threshold
+
+
+def check_leakage(
+    text: str, kernel: str, *, task: str, file: str, public: Iterable[str] = (), place: str = ""
+) -> list[Finding]:
+    """Does a text hold a hidden kernel?
+
+    Args:
+        text: What is examined: a candidate, a prompt, a retrieved document, a file of an agent's folder.
+        kernel: The kernel that must not leak.
+        task, file: The task's name and the kernel's file name, from which its canary follows.
+        public: Texts whose content anyone may use.
+        place: What was examined, for the message.
+    """
+    if canary_of(task, file) in text:
+        return [Finding(NAME, Predicate.CONTRACT, f"holds the canary of {task}'s {file}", place)]
+    found = similarity(text, kernel, public)
+    if not found.is_copy:
+        return []
+    message = (
+        f"is a copy of {task}'s {file}: holds {found.found} of {found.total} distinctive fingerprints of its syntax "
+        f"tree, {found.share:.2f} where independent programs stay below {found.threshold:.2f}"
+    )
+    return [Finding(NAME, Predicate.CONTRACT, message, place)]
+
+
+def similarity(text: str, reference: str, public: Iterable[str] = ()) -> Similarity:
+    """Compare a text with a reference kernel.
+
+    Args:
+        text: See `check_leakage`.
+        reference: The kernel that must not leak.
+        public: Texts whose content anyone may use; what they share with the reference is not distinctive.
+    """
+    if len(text) < MIN_TEXT:
+        return Similarity(0.0, 0, 0)
+    known = tuple(public)
+    whole = tree_fingerprints(text)
+    if whole:
+        return _share(_distinctive(reference, known, tree=True), whole)
+    shares = [_share(_distinctive(reference, known, tree=False), lexical_fingerprints(text))]
+    for block in _FENCE.findall(text):
+        if prints := tree_fingerprints(block):
+            shares.append(_share(_distinctive(reference, known, tree=True), prints))
+    return max(shares, key=lambda found: (found.is_copy, found.share))
+
+
+def _share(wanted: Prints, prints: Prints) -> Similarity:
+    found = len(wanted & prints)
+    return Similarity(found / len(wanted) if wanted else 0.0, found, len(wanted))
+
+
+@lru_cache(maxsize=256)
+def _distinctive(reference: str, public: tuple[str, ...], *, tree: bool) -> Prints:
+    of = tree_fingerprints if tree else lexical_fingerprints
+    prints = set(of(reference))
+    for known in public:
+        prints -= of(known)
+    return frozenset(prints)
+
+
+# ---------------------------------------------------------------------------------------------- syntax trees
+
+
+@lru_cache(maxsize=512)
+def tree_fingerprints(text: str) -> Prints:
+    """Fingerprints of a program's syntax tree; empty for what isn't a CSL program."""
+    if "@" not in text and "fn" not in text:
+        return frozenset()
+    try:
+        tree = parse_text("program.csl", text)
+    except (CslError, RecursionError):
+        return frozenset()
+    names = {name for name, _ in bound_names(tree)}
+    found: set[tuple[str, ...]] = set()
+    for item in tree.items:
+        parts: Sequence[ast.Node] = item.body.stmts if isinstance(item, ast.ComptimeBlock | ast.LayoutBlock) else [item]
+        for part in parts:
+            stream: list[str] = []
+            _write(part, names, stream)
+            found.update(_runs(stream, WINDOW))
+    return frozenset(found)
+
+
+def _write(value: Any, names: set[str], stream: list[str]) -> None:
+    if isinstance(value, ast.Ident):
+        stream.append("$" if value.name in names else value.name)
+    elif isinstance(value, ast.IntLit | ast.FloatLit):
+        stream.append("#")
+    elif isinstance(value, ast.Node):
+        stream.append(type(value).__name__)
+        own = isinstance(value, ast.FieldAccess | ast.BuiltinCall | ast.FieldInit)
+        for field in dataclasses.fields(value):
+            if field.name in _SKIPPED:
+                continue
+            content = getattr(value, field.name)
+            if isinstance(content, str) and not isinstance(content, Enum):
+                stream.append("$" if content in names and not own else content)
+            else:
+                _write(content, names, stream)
+        stream.append(".")
+    elif isinstance(value, list):
+        for item in value:
+            if isinstance(item, str):
+                stream.append("$" if item in names else item)
+            else:
+                _write(item, names, stream)
+    elif isinstance(value, bytes):
+        stream.append(repr(value))
+
+
+def _runs(stream: list[str], window: int) -> Iterable[tuple[str, ...]]:
+    if len(stream) < 6:
+        return ()
+    if len(stream) <= window:
+        return (tuple(stream),)
+    return (tuple(stream[start : start + window]) for start in range(len(stream) - window + 1))
+
+
+# ----------------------------------------------------------------------------------------------------- text
 
 
 def tokens(text: str) -> list[str]:
@@ -61,31 +220,16 @@ def tokens(text: str) -> list[str]:
         if token.startswith("//"):
             continue
         if token in declared:
-            token = "$name"
+            token = "$"
         elif token[0].isdigit():
-            token = "$number"
+            token = "#"
         stream.append(token)
     return stream
 
 
-def fingerprints(text: str) -> frozenset[tuple[str, ...]]:
-    """Every run of `WINDOW` tokens."""
+@lru_cache(maxsize=512)
+def lexical_fingerprints(text: str) -> Prints:
+    """Every run of `LEXICAL_WINDOW` tokens."""
     stream = tokens(text)
-    return frozenset(tuple(stream[start : start + WINDOW]) for start in range(len(stream) - WINDOW + 1))
-
-
-def similarity(text: str, reference: str, public: Iterable[str] = ()) -> Similarity:
-    """Compare a text with a reference kernel.
-
-    Args:
-        text: What is examined: a candidate, a prompt, a retrieved document.
-        reference: The kernel that must not leak.
-        public: Texts whose content anyone may use; what they share with the reference is not distinctive.
-    """
-    distinctive = set(fingerprints(reference))
-    for known in public:
-        distinctive -= fingerprints(known)
-    if not distinctive:
-        return Similarity(0.0, 0, 0)
-    found = len(distinctive & fingerprints(text))
-    return Similarity(found / len(distinctive), found, len(distinctive))
+    window = LEXICAL_WINDOW
+    return frozenset(tuple(stream[start : start + window]) for start in range(len(stream) - window + 1))

@@ -19,6 +19,7 @@ from fabrica_bench.errors import FabricaError
 from fabrica_bench.integrity.frozen import check_program, window_use
 from fabrica_bench.integrity.syntax import parse_text
 from fabrica_bench.tasks import Arrays, Task, list_tasks
+from fabrica_bench.tasks.canary import canary_of
 from fabrica_bench.tasks.seeds import visible_seed
 from fabrica_bench.tasks.selection import shipped_tasks_root
 
@@ -49,7 +50,7 @@ def lint_task(task: Task) -> list[Problem]:
     problems = list(_files(task))
     if problems:
         return problems
-    return [*_oracle(task), *_bundle(task), *_window(task), *_texts(task), *_bounds(task)]
+    return [*_oracle(task), *_bundle(task), *_window(task), *_canaries(task), *_texts(task), *_bounds(task)]
 
 
 def _files(task: Task) -> Iterator[Problem]:
@@ -167,6 +168,17 @@ def _bundle(task: Task) -> Iterator[Problem]:
                 place, f"field '{what}' names {_names(ours)}, {source} has {_names(theirs)}", "make them agree"
             )
     yield from _references(task)
+
+
+def _canaries(task: Task) -> Iterator[Problem]:
+    """Both reference kernels carry their canary, so that a text which holds one can be told."""
+    for name in (task.spec.bundle.compute, task.spec.bundle.plain):
+        if name is not None and canary_of(task.name, name) not in (task.bundle_dir / name).read_text(encoding="utf-8"):
+            yield Problem(
+                str(task.bundle_dir / name),
+                f"has no canary {canary_of(task.name, name)}",
+                f"run `python -m fabrica_bench.tasks.sync --tasks {task.root.parent}`",
+            )
 
 
 def _params(text: str) -> list[str]:

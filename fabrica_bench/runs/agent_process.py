@@ -105,7 +105,15 @@ def describe_agent(name: str) -> AgentFacts:
     return AgentFacts(str(message["name"]), str(message["model"]), bool(message["control"]))
 
 
-def run_agent(name: str, view: TaskView, budget: Budget, *, call: ToolCall, log: LogCall) -> AgentAnswer:
+def run_agent(
+    name: str,
+    view: TaskView,
+    budget: Budget,
+    *,
+    call: ToolCall,
+    log: LogCall,
+    inspect: Callable[[Path], None] | None = None,
+) -> AgentAnswer:
     """Let an agent translate one task.
 
     Args:
@@ -114,19 +122,31 @@ def run_agent(name: str, view: TaskView, budget: Budget, *, call: ToolCall, log:
         budget: Evaluations and wall-clock seconds are enforced here; tokens are the agent's own business.
         call: Does the work of `AgentTools.compile` and `run_visible`.
         log: Takes the events that the agent logs.
+        inspect: Shown the agent's private folder once all its processes are gone.
 
     Raises:
         AgentFailure: It crashed, broke the protocol, or exceeded its wall limit and was killed.
     """
     deadline = time.monotonic() + budget.wall_s
-    with tempfile.TemporaryDirectory(prefix="fabrica-agent-") as folder, _start(Path(folder)) as link:
+    with tempfile.TemporaryDirectory(prefix="fabrica-agent-") as folder:
         try:
-            return _converse(link, name, view, budget, deadline, call, log)
-        except LinkFailure as failure:
-            raise AgentFailure(str(failure)) from failure
+            with _start(Path(folder)) as link:
+                return _session(link, name, view, budget, deadline, call, log)
         finally:
-            if text := link.printed().strip():
-                log(PRINTED, {"text": text})
+            if inspect is not None:
+                inspect(Path(folder))
+
+
+def _session(
+    link: Link, name: str, view: TaskView, budget: Budget, deadline: float, call: ToolCall, log: LogCall
+) -> AgentAnswer:
+    try:
+        return _converse(link, name, view, budget, deadline, call, log)
+    except LinkFailure as failure:
+        raise AgentFailure(str(failure)) from failure
+    finally:
+        if text := link.printed().strip():
+            log(PRINTED, {"text": text})
 
 
 def _converse(

@@ -24,12 +24,14 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict
 
 from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
+from fabrica_bench.firewall.disguise import disguised
+from fabrica_bench.firewall.screening import Screen, reference_share
 from fabrica_bench.firewall.view import task_view
 from fabrica_bench.plugins import Budget, Candidate, CompileOutcome, VisibleRun, Workflow
 from fabrica_bench.runs.agent_process import AgentFailure, run_agent
 from fabrica_bench.scoring.candidate import CandidateError, candidate_digest, read_candidate
 from fabrica_bench.scoring.inputs import held_out_cases, visible_cases
-from fabrica_bench.scoring.scorer import Scorer
+from fabrica_bench.scoring.scorer import Scorer, invalid_contract
 from fabrica_bench.scoring.staging import task_digest
 from fabrica_bench.scoring.validity import Conditions, build_only, content_key
 from fabrica_bench.scoring.verdict import Blame, Invalid, NotScored, Valid
@@ -43,6 +45,9 @@ LOG_LIMIT: Final = 4000
 
 REFERENCE_CONTROL: Final = "reference"
 """The one control that stands for the reference kernel: it hands in nothing and the harness supplies the files."""
+
+COPY_CONTROL: Final = "copycat"
+"""The control whose answer is the reference kernel in disguise; the harness supplies that too."""
 
 
 class JobSpec(BaseModel):
@@ -73,6 +78,7 @@ class Job:
         self.toolchain = get_toolchain(spec.toolchain)
         self.scorer = Scorer(Conditions(self.task, self.toolchain, spec.arch, spec.size, spec.workflow))
         self.visible = visible_cases(self.task)
+        self.screen = Screen(self.task, spec.workflow)
         self.evaluations = 0
         self.model = spec.model
 
@@ -92,9 +98,11 @@ class Job:
         else:
             self._emit("progress", stage="score", text="scoring on visible and held-out inputs")
             files, digest = answer, candidate_digest(answer)
-            verdict = self.scorer.judge(files, cases)
-            if files != self.scorer.reference_files() or not self.spec.control:
-                share = round(self.scorer.reference_share(files), 4)
+            trusted = self._is_control(REFERENCE_CONTROL)
+            exposed = [] if trusted else self.screen.findings
+            verdict = invalid_contract(exposed) if exposed else self.scorer.judge(files, cases, trusted=trusted)
+            if not trusted:
+                share = round(reference_share(files, self.task, self.spec.workflow), 4)
         self._emit(
             "verdict",
             verdict=verdict.model_dump(mode="json"),
@@ -116,7 +124,9 @@ class Job:
         self._emit("progress", stage="agent", text=f"agent {spec.agent} at work")
         begin = time.monotonic()
         try:
-            answer = run_agent(spec.agent, view, spec.budget, call=self._call, log=self._log)
+            answer = run_agent(
+                spec.agent, view, spec.budget, call=self._call, log=self._log, inspect=self.screen.folder
+            )
         except AgentFailure as failure:
             return NotScored(blame=Blame.AGENT, reason=f"the agent failed: {failure}")
         finally:
@@ -136,13 +146,23 @@ class Job:
         return dict(candidate.files)
 
     def _completed(self, candidate: Candidate) -> Candidate:
-        """The reference control's empty candidate, filled in; any other candidate as it is."""
-        if self.spec.control and self.spec.agent == REFERENCE_CONTROL and not candidate.files:
+        """The empty candidate of a control that stands for the reference, filled in; any other as it is."""
+        if candidate.files:
+            return candidate
+        if self._is_control(REFERENCE_CONTROL):
             return candidate.model_copy(update={"files": self.scorer.reference_files()})
+        if self._is_control(COPY_CONTROL):
+            window = self.task.spec.bundle.window
+            copies = {name: disguised(text, window) for name, text in self.scorer.reference_files().items()}
+            return candidate.model_copy(update={"files": copies})
         return candidate
+
+    def _is_control(self, name: str) -> bool:
+        return self.spec.control and self.spec.agent == name
 
     def _call(self, method: str, files: dict[str, str]) -> CompileOutcome | VisibleRun:
         self.evaluations += 1
+        self.screen.data(files, "a program that the agent tried")
         begin = time.monotonic()
         outcome = self._compile(files) if method == "compile" else self._run_visible(files)
         text = "" if isinstance(outcome, CompileOutcome) else outcome.outcome
@@ -182,6 +202,7 @@ class Job:
         return VisibleRun(ok=False, outcome=f"{failed.predicate if failed else 'Run'}: {lines}"[:LOG_LIMIT], log=log)
 
     def _log(self, event: str, data: dict[str, Any]) -> None:
+        self.screen.data(data, f"the agent's event {event!r}")
         self._emit("agent_event", event=event, data=data)
 
     def _emit(self, kind: str, **data: Any) -> None:

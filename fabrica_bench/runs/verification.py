@@ -14,7 +14,7 @@ from fabrica_bench.runs.events import EventKind, Progress, RunEvent, no_progress
 from fabrica_bench.runs.execution import environment_versions
 from fabrica_bench.runs.job import JobSpec
 from fabrica_bench.runs.keys import find_key
-from fabrica_bench.runs.manifest import config_difference, task_difference
+from fabrica_bench.runs.manifest import Manifest, config_difference, task_difference
 from fabrica_bench.runs.records import CandidateRecord, VerdictRecord
 from fabrica_bench.runs.store import RunStore
 from fabrica_bench.runs.workers import JobFailure, RunningJob, Workers
@@ -139,7 +139,7 @@ def verify_run(
                 rows[job] = VerifiedRow(*job, None, f"nothing to execute: {outcome_text(record.verdict)}")
                 continue
             files = {name: store.get_text(digest) for name, digest in candidate.files.items()}
-            workers.submit(_spec(manifest.config, manifest.model, job, files))
+            workers.submit(_spec(manifest, job, files))
         progress(_opening(store, len(verdicts), len(rows), jobs))
         workers.run()
     total = len(manifest.config["tasks"] if only is None else set(only)) * manifest.config["repeat"]
@@ -171,11 +171,12 @@ def _compare(old: VerdictRecord, new: Any) -> tuple[bool, str]:
     return False, f"differs in {', '.join(name for name in ours if ours[name] != theirs.get(name))}"
 
 
-def _spec(config: dict[str, Any], model: str, job: tuple[str, int], files: dict[str, str]) -> JobSpec:
+def _spec(manifest: Manifest, job: tuple[str, int], files: dict[str, str]) -> JobSpec:
+    config = manifest.config
     return JobSpec(
         agent=config["agent"],
-        model=model,
-        control=False,
+        model=manifest.model,
+        control=manifest.control,
         task=job[0],
         attempt=job[1],
         toolchain=config["toolchain"],

@@ -28,6 +28,7 @@ def score(
     size: str = "small",
     workflow: Workflow = "W1",
     key: HeldOutKey | None = None,
+    trusted: bool = False,
 ) -> Valid | Invalid | NotScored:
     """Build, run and judge a candidate over 3 visible and 5 held-out inputs.
 
@@ -39,6 +40,7 @@ def score(
         size: Named size of the task.
         workflow: What the candidate may change.
         key: Held-out key; a fresh one when None, so that nobody can know the inputs beforehand.
+        trusted: The candidate is the benchmark's own reference, so the check for copies of it is left out.
 
     Returns:
         A verdict; only a `Valid` one has cycles.
@@ -66,4 +68,4 @@ def score(
     cases = (*visible_cases(resolved), *held_out_cases(resolved, seeds))
     conditions = Conditions(resolved, backend, arch, size, workflow)
     source = Path(candidate) if isinstance(candidate, str) else candidate
-    return Scorer(conditions).score(source, cases)
+    return Scorer(conditions).score(source, cases, trusted=trusted)

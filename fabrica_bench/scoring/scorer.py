@@ -7,8 +7,9 @@ from pathlib import Path
 from statistics import median_low
 
 from fabrica_bench.errors import ExitCode, FabricaError
-from fabrica_bench.firewall.bundle import bundle_texts, editable_files, frozen_texts, reference_files
-from fabrica_bench.integrity.leakage import similarity
+from fabrica_bench.firewall.bundle import editable_files, reference_files
+from fabrica_bench.firewall.screening import candidate_leaks
+from fabrica_bench.integrity.findings import Finding
 from fabrica_bench.scoring.candidate import CandidateError, candidate_digest, read_candidate
 from fabrica_bench.scoring.inputs import InputCase
 from fabrica_bench.scoring.validity import Conditions, Evaluation, HarnessFault, evaluate
@@ -64,8 +65,15 @@ class Scorer:
             )
         return evaluation
 
-    def judge(self, candidate: Path | Mapping[str, str], cases: Sequence[InputCase]) -> Valid | Invalid:
-        """The verdict on a candidate. One whose files can't be accepted is invalid by contract.
+    def judge(
+        self, candidate: Path | Mapping[str, str], cases: Sequence[InputCase], *, trusted: bool = False
+    ) -> Valid | Invalid:
+        """The verdict on a candidate. One whose files can't be accepted, or that holds the reference, is invalid.
+
+        Args:
+            candidate: A folder, or texts by name.
+            cases: Inputs, visible before held-out.
+            trusted: The benchmark's own reference is judged, so holding it is no fault.
 
         Raises:
             FabricaError: `candidate` is a folder that can't be read, or the machine failed.
@@ -75,33 +83,30 @@ class Scorer:
             files = read_candidate(candidate, self.editable)
         except CandidateError as error:
             return invalid_files(error)
+        conditions = self.conditions
+        leaked = [] if trusted else candidate_leaks(files, conditions.task, conditions.workflow)
+        if leaked:
+            return invalid_contract(leaked)
         evaluation = self.evaluate(files, cases)
         if not evaluation.ok or not evaluation.samples:
             return _invalid(evaluation)
         return _valid(evaluation, self.reference(cases))
 
-    def score(self, candidate: Path | Mapping[str, str], cases: Sequence[InputCase]) -> AnyVerdict:
+    def score(
+        self, candidate: Path | Mapping[str, str], cases: Sequence[InputCase], *, trusted: bool = False
+    ) -> AnyVerdict:
         """Like `judge`, but a fault of the machine or of the benchmark is a verdict too: `NotScored`.
 
         Raises:
             FabricaError: `candidate` is a folder that doesn't exist or can't be read.
         """
         try:
-            return self.judge(candidate, cases)
+            return self.judge(candidate, cases, trusted=trusted)
         except FabricaError as error:
             if error.code not in (ExitCode.ENVIRONMENT, ExitCode.HARNESS):
                 raise
             blame = Blame.MACHINE if error.code == ExitCode.ENVIRONMENT else Blame.HARNESS
             return NotScored(blame=blame, reason=str(error))
-
-    def reference_share(self, files: Mapping[str, str]) -> float:
-        """Largest share of a reference kernel's distinctive text that a candidate's file holds, 0 to 1."""
-        texts = bundle_texts(self.conditions.task)
-        public = list(frozen_texts(self.conditions.task, self.conditions.workflow).values())
-        bundle = self.conditions.task.spec.bundle
-        kernels = [texts[name] for name in (bundle.compute, bundle.plain) if name is not None]
-        shares = [similarity(text, kernel, public).share for text in files.values() for kernel in kernels]
-        return max(shares, default=0.0)
 
 
 def invalid_files(error: CandidateError) -> Invalid:
@@ -109,6 +114,13 @@ def invalid_files(error: CandidateError) -> Invalid:
     # The folder's name is left out: where a candidate lies must not change its verdict.
     evidence = PredicateResult(predicate=Predicate.CONTRACT, holds=False, evidence=(error.message,))
     return Invalid(predicate=Predicate.CONTRACT, reason=error.message, evidence=(evidence,))
+
+
+def invalid_contract(findings: Sequence[Finding]) -> Invalid:
+    """The verdict on a candidate that breaks the contract before anything is built."""
+    lines = tuple(str(finding) for finding in findings)
+    evidence = PredicateResult(predicate=Predicate.CONTRACT, holds=False, evidence=lines)
+    return Invalid(predicate=Predicate.CONTRACT, reason=lines[0], evidence=(evidence,))
 
 
 def _invalid(evaluation: Evaluation) -> Invalid:

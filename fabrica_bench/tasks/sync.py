@@ -1,9 +1,10 @@
-"""The files that every bundle carries byte for byte: copy them from the model task, or tell where they differ.
+"""What every bundle carries: copy the common files from the model task and write the canaries, or tell what differs.
 
     python -m fabrica_bench.tasks.sync [--check] [--tasks DIR]
 
-The copies in `tasks/saxpy-1pe/csl` are the ones to edit: a bundle must stand alone, so each has its own copy of the
-timing window and of the host scripts' common part.
+Common files are the same byte for byte. The copies in `tasks/saxpy-1pe/csl` are the ones to edit: a bundle must stand
+alone, so each has its own copy of the timing window and of the host scripts' common part. The last line of either
+reference kernel is its canary.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
+from fabrica_bench.tasks.canary import with_canary
 from fabrica_bench.tasks.selection import list_tasks, load_task
 from fabrica_bench.tasks.task import Task
 
@@ -44,6 +46,26 @@ def differing(tasks: Sequence[Task], model: Task) -> Iterator[tuple[Path, bytes]
         raise from_os_error(error) from error
 
 
+def without_canary(tasks: Sequence[Task]) -> Iterator[tuple[Path, bytes]]:
+    """Reference kernels that don't end with their canary, with the content they should have.
+
+    Raises:
+        FabricaError: A file can't be read.
+    """
+    try:
+        for task in tasks:
+            for name in (task.spec.bundle.compute, task.spec.bundle.plain):
+                path = task.bundle_dir / (name or "")
+                if name is None or not path.is_file():
+                    continue
+                text = path.read_text(encoding="utf-8")
+                wanted = with_canary(text, task.name, name)
+                if text != wanted:
+                    yield path, wanted.encode("utf-8")
+    except OSError as error:
+        raise from_os_error(error) from error
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m fabrica_bench.tasks.sync", description=__doc__.splitlines()[0])
@@ -51,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tasks", type=Path, help="another tasks folder")
     options = parser.parse_args(argv)
     try:
-        found = list(differing(list_tasks((), options.tasks), load_task(MODEL_TASK)))
+        tasks = list_tasks((), options.tasks)
+        found = [*differing(tasks, load_task(MODEL_TASK)), *without_canary(tasks)]
         for path, content in found:
             sys.stdout.write(f"{'differs' if options.check else 'written'}: {path}\n")
             if not options.check:

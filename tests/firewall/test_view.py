@@ -51,7 +51,7 @@ def test_a_reference_that_slipped_into_a_visible_file_stops_the_run(name: str, t
     shutil.copytree(double_it().root, tmp_path / "double-it")
     with (tmp_path / "double-it" / name).open("a", encoding="utf-8") as stream:
         stream.write(expert())
-    with pytest.raises(LeakError, match=r"distinctive passages of pe\.csl"):
+    with pytest.raises(LeakError, match=r"holds the canary of Double-It.s pe\.csl"):
         view(load_task("Double-It", root=tmp_path))
 
 

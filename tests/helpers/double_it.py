@@ -8,6 +8,7 @@ from fabrica_bench.scoring.inputs import InputCase, held_out_cases, held_out_see
 from fabrica_bench.scoring.scorer import Scorer
 from fabrica_bench.scoring.validity import Conditions
 from fabrica_bench.tasks import Task, load_task
+from fabrica_bench.tasks.canary import without_canary
 from fabrica_bench.tasks.seeds import HeldOutKey
 from fabrica_bench.toolchains.doubles import ScriptedToolchain
 
@@ -26,8 +27,8 @@ def expert() -> str:
 
 
 def plain() -> str:
-    """Text of its plain kernel: a candidate that owes nothing to the expert's."""
-    return (FIXTURE_TASKS / "double-it" / "csl" / "plain.csl").read_text(encoding="utf-8")
+    """Text of its plain kernel without the canary: a candidate that owes nothing to the expert's."""
+    return without_canary((FIXTURE_TASKS / "double-it" / "csl" / "plain.csl").read_text(encoding="utf-8"))
 
 
 def candidate(**orders: str | int) -> dict[str, str]:
