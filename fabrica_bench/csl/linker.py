@@ -57,11 +57,11 @@ class _Linker:
     def link(self, name: str, file: str) -> ir.Image:
         variables = self._collect()
         functions = {
-            instance.name: instance.lowered for instance in self.unit.functions.values() if instance.lowered is not None
+            instance.name: instance.lowered for instance in self.unit.needed_functions() if instance.lowered is not None
         }
         self.function_index = {function: number for number, function in enumerate(functions)}
         for task in self.state.tasks:
-            for instance in self.unit.functions.values():
+            for instance in self.unit.needed_functions():
                 if instance.function == task.function:
                     self.task_ids[instance.name] = task.id
                     self.task_kinds[instance.name] = task.kind
@@ -170,7 +170,7 @@ class _Linker:
     def _overflow(self, variables: list[GlobalVar], code: int, data_end: int, stack: int) -> None:
         """Memory map: what takes how much, the largest first; the place is that of the largest."""
         sized = [(t.size_of(variable.type), variable.name, variable.span) for variable in variables]
-        for instance in self.unit.functions.values():
+        for instance in self.unit.needed_functions():
             if instance.lowered is not None and instance.lowered.frame_size:
                 name = f"frame of {instance.name}"
                 sized.append((instance.lowered.frame_size, name, instance.function.decl.name_span))
@@ -266,7 +266,7 @@ class _Linker:
 
     def _fill_state(self, image: ir.Image) -> None:
         state = self.state
-        names = {instance.function: instance.name for instance in self.unit.functions.values()}
+        names = {instance.function: instance.name for instance in self.unit.needed_functions()}
         image.tasks = [
             ir.TaskBinding(task.kind, task.id, names[task.function])  # type: ignore[arg-type]
             for task in state.tasks

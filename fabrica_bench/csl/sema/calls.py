@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.diagnostics import CslError
-from fabrica_bench.csl.sema import access, limits, lower, places
+from fabrica_bench.csl.sema import access, folding, limits, lower, places
 from fabrica_bench.csl.sema.builder import FnBuilder
 from fabrica_bench.csl.sema.control import Merge, Target, run_statements
 from fabrica_bench.csl.sema.dispatch import expression
@@ -128,6 +128,12 @@ def invoke(
     """Call a function with analysed arguments, in the way the context needs."""
     if frame.comptime or result.is_comptime_only:
         return _call_at_comptime(frame, function, values, result, span)
+    if folding.is_known(function, values, result):
+        known = folding.fold(frame.unit.session, lambda: _call_at_comptime(frame, function, values, result, span))
+        if known is not None:
+            if not function.decl.is_inline:
+                _instance(frame.unit, function, values, result, found, span, folded=True)
+            return known
     if function.decl.is_inline:
         return _call_inline(frame, function, values, result, found, span)
     instance = _instance(frame.unit, function, values, result, found, span)
@@ -269,6 +275,17 @@ class FnInstance:
     address_taken: frozenset[str]
     origin: ast.Span
     lowered: ir.Function | None = field(default=None)
+    #: False while only folded calls ask for it: analysed for its errors, but no code of the program
+    is_needed: bool = False
+    #: what it calls, as long as it is not needed itself
+    asks_for: list[FnInstance] = field(default_factory=list)
+
+    def need(self) -> None:
+        """Make it, and what it calls, part of the program."""
+        if not self.is_needed:
+            self.is_needed = True
+            for other in self.asks_for:
+                other.need()
 
     def scalars(self) -> tuple[ir.ScalarType, ...]:
         """Types of the registers its arguments arrive in."""
@@ -326,11 +343,30 @@ def _flatten(frame: Frame, value: Value, span: ast.Span) -> list[ir.Operand]:
 
 
 def _instance(
-    unit: Unit, function: FnValue, values: Sequence[Value], result: t.Type, found: Signature, span: ast.Span
+    unit: Unit,
+    function: FnValue,
+    values: Sequence[Value],
+    result: t.Type,
+    found: Signature,
+    span: ast.Span,
+    *,
+    folded: bool = False,
 ) -> FnInstance:
     decl = function.decl
     plans = tuple(_plan(value, param.is_comptime) for param, value in zip(decl.params, values, strict=True))
-    return request(unit, function, plans, result, found, span)
+    instance = request(unit, function, plans, result, found, span)
+    if not folded:
+        _use(unit, instance)
+    return instance
+
+
+def _use(unit: Unit, instance: FnInstance) -> None:
+    """Note that the function being lowered, or the program itself, needs an instance."""
+    user = unit.lowering
+    if user is None or user.is_needed:
+        instance.need()
+    else:
+        user.asks_for.append(instance)
 
 
 def request(
@@ -385,12 +421,15 @@ def runtime_instance(unit: Unit, function: FnValue, span: ast.Span) -> FnInstanc
         assert type_ is not None
         lower.check_runtime_type(function.module.frame(), type_, param.span)
         plans.append(RegParam(type_))
-    return request(unit, function, tuple(plans), found.result, found, span)
+    instance = request(unit, function, tuple(plans), found.result, found, span)
+    _use(unit, instance)
+    return instance
 
 
 def lower_instance(unit: Unit, instance: FnInstance) -> None:
     """Analyse the body of an instance and build its IR."""
     decl = instance.function.decl
+    unit.lowering = instance
     try:
         _lower(unit, instance)
     except CslError as problem:
@@ -398,6 +437,8 @@ def lower_instance(unit: Unit, instance: FnInstance) -> None:
         if signature(unit, instance.function).is_generic or decl.span.file.is_system:
             raise called_from(problem, decl.name, instance.origin) from None
         raise
+    finally:
+        unit.lowering = None
 
 
 def _lower(unit: Unit, instance: FnInstance) -> None:

@@ -42,6 +42,7 @@ class Session:
         self.fp16 = t.FloatType(options.fp16)
         self.warnings: list[Diagnostic] = []
         self.steps = 0
+        self.step_limit = options.max_comptime_steps
         self.printed_lines = 0
         self.call_depth = 0
         self.color_configs: dict[Any, ir.ColorConfig] = {}
@@ -168,6 +169,6 @@ class Session:
     def step(self, span: ast.Span, count: int = 1) -> None:
         """Count work done at comptime."""
         self.steps += count
-        if self.steps > self.options.max_comptime_steps:
-            message = f"{BUDGET_SPENT} {self.options.max_comptime_steps} steps"
+        if self.steps > self.step_limit:
+            message = f"{BUDGET_SPENT} {self.step_limit} steps"
             fail(span, message, "is there a loop or a recursion that never ends? else raise --max-comptime-steps")

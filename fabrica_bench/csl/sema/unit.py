@@ -79,6 +79,7 @@ class Unit:
         self.functions: dict[Any, FnInstance] = {}
         self.function_names: dict[str, int] = {}
         self.worklist: list[FnInstance] = []
+        self.lowering: FnInstance | None = None
         self.errors: list[Diagnostic] = []
         self.locations: list[tuple[str, int, int]] = [("", 0, 0)]
         self.location_spans: list[ast.Span | None] = [None]
@@ -86,6 +87,10 @@ class Unit:
         self._constants: dict[Any, GlobalVar] = {}
         self.signatures: dict[Any, Any] = {}
         self.literal_types: dict[ast.InitList, t.StructType] = {}
+
+    def needed_functions(self) -> list[FnInstance]:
+        """The functions that are part of the program."""
+        return [instance for instance in self.functions.values() if instance.is_needed]
 
     @property
     def is_layout(self) -> bool:
