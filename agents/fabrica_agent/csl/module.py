@@ -146,7 +146,7 @@ class _Section:
             lines.append(f"const {name} = {text};")
         for name, ty in sorted(self.statements.globals.items()):
             lines.append(f"var {self.identifiers.of(name)}: {ty.value} = 0.0;")
-        return lines
+        return [*lines, *self.statements.functions]
 
     def _array(self, name: str, buffer: Buffer) -> str:
         ty = self.expressions.buffers[name]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from fabrica_agent.csl.bulk import elementary, walk_by_offset, walk_by_register
 from fabrica_agent.csl.expressions import Expressions
 from fabrica_agent.csl.names import Identifiers
 from fabrica_agent.lowering import fold
@@ -12,10 +13,13 @@ from fabrica_agent.lowering.ir import (
     Assign,
     Body,
     Break,
+    Columns,
     Const,
     Continue,
+    Elementary,
     Expr,
     For,
+    Grid,
     If,
     Load,
     Note,
@@ -29,6 +33,7 @@ from fabrica_agent.lowering.ir import (
     Var,
     VecOp,
     Vector,
+    View,
     While,
     assigned,
     bodies,
@@ -70,6 +75,8 @@ class Statements:
     dsds: dict[str, tuple[str, str]] = field(default_factory=dict)
     globals: dict[str, Ty] = field(default_factory=dict)
     counters: set[str] = field(default_factory=set)
+    registers: bool = True
+    functions: list[str] = field(default_factory=list)
 
     def block(self, body: Body, indent: int, declared: frozenset[str]) -> list[str]:
         """The lines of a body. `declared`: variables that an enclosing block declares."""
@@ -134,6 +141,12 @@ class Statements:
                 return [self._vector(s)]
             case Reduce():
                 return [self._reduce(s)]
+            case Grid():
+                return [self._grid(s)]
+            case Columns():
+                return self._columns(s)
+            case Elementary():
+                return [self._elementary(s)]
             case Note(text=text):
                 return [f"// {text}"]
             case _:
@@ -242,6 +255,59 @@ class Statements:
             suffix = "_dsd" if x.stride == 1 else f"_by_{abs(x.stride)}_dsd"
             self.dsds[text] = (self.identifiers.fresh(x.buffer + suffix), text)
         return self.dsds[text][0]
+
+
+    def _grid(self, s: Grid) -> str:
+        builtin = _BUILTINS.get(s.ty, {}).get(s.op)
+        if builtin is None:
+            raise UnsupportedError(f"bulk {s.op.value} of {s.ty.value}")
+        operands = [self._box(s.dest)]
+        operands += [self._box(x) if isinstance(x, View) else self._scalar(x, s.ty) for x in s.sources]
+        return f"{builtin}({', '.join(operands)});"
+
+    def _box(self, x: View) -> str:
+        """A DSD of several dimensions: a constant at file level, moved here where its start isn't constant."""
+        if _is_comptime(x.start):
+            return self._constant_box(x)
+        base = self._constant_box(replace(x, start=fold.i32(0)))
+        ty = self.expressions.buffers[x.buffer]
+        return f"@increment_dsd_offset({base}, {self.expressions.as_type(x.start, Ty.I16)}, {ty.value})"
+
+    def _constant_box(self, x: View) -> str:
+        variables = [f"i{k}" for k in range(len(x.dims))]
+        terms = [
+            name if stride == 1 else f"{name} * {stride}"
+            for name, (_, stride) in zip(variables, x.dims, strict=True) if stride
+        ]  # fmt: skip
+        if not fold.is_const(x.start, 0) or not terms:
+            terms.append(self.expressions.as_type(x.start, Ty.I16))
+        extents = ", ".join(str(n) for n, _ in x.dims)
+        place = f"{self.identifiers.of(x.buffer)}[{' + '.join(terms)}]"
+        text = f"@get_dsd(mem4d_dsd, .{{ .tensor_access = |{', '.join(variables)}|{{{extents}}} -> {place} }})"
+        if text not in self.dsds:
+            self.dsds[text] = (self.identifiers.fresh(x.buffer + "_box_dsd"), text)
+        return self.dsds[text][0]
+
+    def _columns(self, s: Columns) -> list[str]:
+        views = [Access(v.buffer, v.start, v.dims[0][1], fold.i32(v.dims[0][0])) for v in (s.dest, s.column, s.factors)]
+        dest, column, factors = (self._dsd(a) for a in views)
+        extent, stride = s.column.dims[0]
+        if self.registers and s.step == extent * stride:
+            top, lines = walk_by_register(s, dest, column, factors, self.identifiers.fresh)
+        else:
+            fixed = _is_comptime(s.dest.start)
+            first = self._constant_dsd(replace(views[1], start=fold.i32(0)))
+            top, lines = walk_by_offset(s, (dest, fixed), (first, column), factors, self.identifiers.fresh)
+        self.functions.append(top)
+        return lines
+
+    def _elementary(self, s: Elementary) -> str:
+        whole = Access(s.dest.buffer, fold.i32(0), 1, fold.i32(s.dest.count))
+        dsds = tuple(self._constant_dsd(replace(whole, buffer=b)) for b in (s.dest.buffer, *s.scratch))
+        scratch = tuple(self.identifiers.of(b) for b in s.scratch)
+        text, call = elementary(s, self.identifiers.of(s.dest.buffer), scratch, dsds, self.identifiers.fresh)
+        self.functions.append(text)
+        return call
 
 
 def _is_comptime(e: Expr) -> bool:

@@ -15,17 +15,23 @@ from fabrica_agent.lowering.ir import (
     Body,
     Call,
     Cast,
+    Columns,
+    Const,
+    Elementary,
     Expr,
     For,
+    Grid,
     If,
     Load,
     Op,
+    Param,
     Reduce,
     Select,
     Stmt,
     Store,
     VecOp,
     Vector,
+    View,
     While,
     bodies,
     stmt_exprs,
@@ -64,7 +70,15 @@ def _statement(s: Stmt, env: Mapping[str, Range]) -> float:
                 _expression(x) for x in sources if not isinstance(x, Access)
             )
         case Reduce(source=source):
-            return _bulk([source], 1, env)
+            return 2.25 * _bulk([source], 1, env)
+        case Grid(dest=view, sources=parts, op=op):
+            moving = sum(1 for v in (view, *parts) if isinstance(v, View) and not _is_fixed(v.start))
+            scalars = sum(_expression(x) for x in parts if not isinstance(x, View))
+            return BULK + RUNTIME_OPERAND * moving + view.count / _WIDTH.get(op, 1) + scalars
+        case Columns(dest=view, factors=factors):
+            return 2 * RUNTIME_OPERAND + factors.count * (BULK + view.count)
+        case Elementary(dest=view):
+            return 25 * (BULK + view.count)
         case If():
             return 5.0 + _expression(s.cond) + max(cost(b, env) for b in bodies(s))
         case Store():
@@ -77,8 +91,12 @@ def _statement(s: Stmt, env: Mapping[str, Range]) -> float:
 
 def _bulk(accesses: list[Access], width: int, env: Mapping[str, Range]) -> float:
     longest = min(max(0, span(accesses[0].count, env)[1]), 1 << 14)
-    moving = sum(1 for a in accesses if not all(type(n).__name__ in ("Const", "Param", "Bin") for n in walk(a.start)))
+    moving = sum(1 for a in accesses if not _is_fixed(a.start))
     return BULK + RUNTIME_OPERAND * moving + longest / width
+
+
+def _is_fixed(e: Expr) -> bool:
+    return all(isinstance(n, Const | Param | Bin) for n in walk(e))
 
 
 def _expression(e: Expr) -> float:

@@ -30,10 +30,13 @@ from fabrica_agent.lowering.ir import (
     Break,
     Call,
     Cast,
+    Columns,
     Const,
     Continue,
+    Elementary,
     Expr,
     For,
+    Grid,
     If,
     LaneRead,
     Launch,
@@ -53,6 +56,7 @@ from fabrica_agent.lowering.ir import (
     Var,
     VecOp,
     Vector,
+    View,
     While,
 )  # fmt: skip
 
@@ -174,6 +178,13 @@ class Interpreter:
                 self._vector(s, t)
             case Reduce():
                 self._reduce(s, t)
+            case Grid():
+                self._grid(s, t)
+            case Columns():
+                self._columns(s, t)
+            case Elementary(fn=fn, dest=view):
+                for place in self._cells(view, t):
+                    self._store(view.buffer, place, elementary(fn, self._load(view.buffer, place), s.ty))
             case Note():
                 pass
             case Return():
@@ -219,6 +230,29 @@ class Interpreter:
                 for x, places in zip(s.sources, operands, strict=True)
             ]
             self._store(s.dest.buffer, target, vector_element(s.op, values, s.ty))
+
+    def _cells(self, x: View, t: Thread) -> list[int]:
+        places = [int(self.evaluate(x.start, t))]
+        for extent, stride in x.dims:
+            places = [p + k * stride for p in places for k in range(extent)]
+        return places
+
+    def _grid(self, s: Grid, t: Thread) -> None:
+        operands = [self._cells(x, t) if isinstance(x, View) else self.evaluate(x, t) for x in s.sources]
+        for k, target in enumerate(self._cells(s.dest, t)):
+            values = [
+                self._load(x.buffer, places[k]) if isinstance(x, View) and isinstance(places, list) else places
+                for x, places in zip(s.sources, operands, strict=True)
+            ]
+            self._store(s.dest.buffer, target, vector_element(s.op, values, s.ty))
+
+    def _columns(self, s: Columns, t: Thread) -> None:
+        targets, column = self._cells(s.dest, t), self._cells(s.column, t)
+        for turn, place in enumerate(self._cells(s.factors, t)):
+            factor = self._load(s.factors.buffer, place)
+            for target, source in zip(targets, column, strict=True):
+                values = [self._load(s.dest.buffer, target), self._load(s.column.buffer, source + turn * s.step), factor]
+                self._store(s.dest.buffer, target, vector_element(VecOp.FMA, values, s.ty))
 
     def _reduce(self, s: Reduce, t: Thread) -> None:
         for place in self._places(s.source, t):
@@ -343,6 +377,14 @@ def vector_element(op: VecOp, values: Sequence[Any], ty: Ty) -> Number:
             result = compute(operator, values[0], values[1], ty)
             assert result is not None
             return result
+
+
+def elementary(fn: str, value: Number, ty: Ty) -> Number:
+    """One element of an `Elementary`; `reciprocal` is that of a number other than zero."""
+    if fn == "reciprocal":
+        with np.errstate(all="ignore"):
+            return convert(float(np.float64(1.0) / np.float64(value)), ty)
+    return apply_function(fn, [value], ty)
 
 
 def apply_function(fn: str, args: list[Number], ty: Ty) -> Number:

@@ -11,253 +11,84 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum, unique
 
-
-@unique
-class Ty(StrEnum):
-    """Scalar types, spelled as in CSL. CUDA `double` is carried as F32, since the target has no 64-bit float."""
-
-    BOOL = "bool"
-    I8 = "i8"
-    U8 = "u8"
-    I16 = "i16"
-    U16 = "u16"
-    I32 = "i32"
-    U32 = "u32"
-    I64 = "i64"
-    U64 = "u64"
-    F16 = "f16"
-    F32 = "f32"
-
-    @property
-    def is_float(self) -> bool:
-        return self in (Ty.F16, Ty.F32)
-
-    @property
-    def is_int(self) -> bool:
-        return not self.is_float and self is not Ty.BOOL
-
-    @property
-    def bits(self) -> int:
-        return 8 if self is Ty.BOOL else int(self.value[1:])
-
-    @property
-    def is_signed(self) -> bool:
-        return self.value[0] in "if"
-
-
-def int_limits(ty: Ty) -> tuple[int, int]:
-    """Smallest and largest value of an integer type (BOOL counts as 0..1)."""
-    if ty is Ty.BOOL:
-        return 0, 1
-    return (-(1 << (ty.bits - 1)), (1 << (ty.bits - 1)) - 1) if ty.is_signed else (0, (1 << ty.bits) - 1)
-
-
-def wrap_int(value: int, ty: Ty) -> int:
-    """`value` reduced to the range of `ty`, two's complement."""
-    low, high = int_limits(ty)
-    return value if low <= value <= high else (value - low) % (high - low + 1) + low
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where in the CUDA source something stands; printed as `file:line`."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
-
-
-class UnsupportedError(Exception):
-    """A construct that the lowering doesn't understand, with its place in the CUDA source."""
-
-    def __init__(self, what: str, place: Place | None = None) -> None:
-        super().__init__(f"{place}: {what}" if place else what)
-        self.what = what
-        self.place = place
-
-
-# ----------------------------------------------------------------------------------------------- expressions
-
-
-@dataclass(frozen=True, slots=True)
-class Const:
-    value: int | float | bool
-    ty: Ty
-
-
-@dataclass(frozen=True, slots=True)
-class Param:
-    """A compile-time size of the bundle: symbolic in the output, with its value known to the passes."""
-
-    name: str
-    value: int
-    ty: Ty
-
-
-@dataclass(frozen=True, slots=True)
-class Var:
-    name: str
-    ty: Ty
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    buffer: str
-    index: Expr
-    ty: Ty
-
-
-@dataclass(frozen=True, slots=True)
-class LaneRead:
-    """Another thread's copy of a per-thread variable; `lane` is a linear thread index in the block."""
-
-    name: str
-    lane: Expr
-    ty: Ty
-
-
-@unique
-class Op(StrEnum):
-    """Infix operators; comparison and logic give BOOL. MIN and MAX follow fminf/fmaxf for floats."""
-
-    ADD = "+"
-    SUB = "-"
-    MUL = "*"
-    DIV = "/"
-    MOD = "%"
-    SHL = "<<"
-    SHR = ">>"
-    AND = "&"
-    OR = "|"
-    XOR = "^"
-    LT = "<"
-    LE = "<="
-    GT = ">"
-    GE = ">="
-    EQ = "=="
-    NE = "!="
-    LAND = "and"
-    LOR = "or"
-    MIN = "min"
-    MAX = "max"
-
-
-COMPARISONS = frozenset({Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ, Op.NE})
-NEGATED = {Op.LT: Op.GE, Op.LE: Op.GT, Op.GT: Op.LE, Op.GE: Op.LT, Op.EQ: Op.NE, Op.NE: Op.EQ}
-SWAPPED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ, Op.NE: Op.NE}
-
-
-@dataclass(frozen=True, slots=True)
-class Bin:
-    op: Op
-    a: Expr
-    b: Expr
-    ty: Ty
-
-
-@dataclass(frozen=True, slots=True)
-class Un:
-    """`op` is `-`, `!` or `~`."""
-
-    op: str
-    a: Expr
-    ty: Ty
-
-
-@dataclass(frozen=True, slots=True)
-class Cast:
-    a: Expr
-    ty: Ty
-
-
-@dataclass(frozen=True, slots=True)
-class Bitcast:
-    a: Expr
-    ty: Ty
-
-
-@dataclass(frozen=True, slots=True)
-class Select:
-    """`cond ? a : b`, evaluating only the branch taken."""
-
-    cond: Expr
-    a: Expr
-    b: Expr
-    ty: Ty
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A mathematical function by its C name without suffix (`exp`, `sqrt`, `pow`, `floor`, ...)."""
-
-    fn: str
-    args: tuple[Expr, ...]
-    ty: Ty
-
-
-Expr = Const | Param | Var | Load | LaneRead | Bin | Un | Cast | Bitcast | Select | Call
-
-
-def children(e: Expr) -> tuple[Expr, ...]:
-    """Direct operands."""
-    match e:
-        case Const() | Param() | Var():
-            return ()
-        case Load(index=i):
-            return (i,)
-        case LaneRead(lane=i):
-            return (i,)
-        case Bin(a=a, b=b):
-            return (a, b)
-        case Un(a=a) | Cast(a=a) | Bitcast(a=a):
-            return (a,)
-        case Select(cond=c, a=a, b=b):
-            return (c, a, b)
-        case Call(args=args):
-            return args
-
-
-def rebuild(e: Expr, kids: tuple[Expr, ...]) -> Expr:
-    """`e` with other operands."""
-    match e:
-        case Const() | Param() | Var():
-            return e
-        case Load():
-            return replace(e, index=kids[0])
-        case LaneRead():
-            return replace(e, lane=kids[0])
-        case Bin():
-            return replace(e, a=kids[0], b=kids[1])
-        case Un() | Cast() | Bitcast():
-            return replace(e, a=kids[0])
-        case Select():
-            return replace(e, cond=kids[0], a=kids[1], b=kids[2])
-        case Call():
-            return replace(e, args=kids)
-
-
-def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    """Rewrite bottom-up: operands first, then `f` on the node."""
-    kids = children(e)
-    new = tuple(map_expr(k, f) for k in kids)
-    return f(e if new == kids else rebuild(e, new))
-
-
-def walk(e: Expr) -> Iterator[Expr]:
-    """Every node, parents first."""
-    yield e
-    for kid in children(e):
-        yield from walk(kid)
-
-
-def names_in(e: Expr) -> frozenset[str]:
-    """Names of the scalar variables an expression reads (lane reads included)."""
-    return frozenset(n.name for n in walk(e) if isinstance(n, Var | LaneRead))
-
-
-# ------------------------------------------------------------------------------------------------ statements
+from fabrica_agent.lowering.expr import (
+    COMPARISONS as COMPARISONS,
+)
+from fabrica_agent.lowering.expr import (
+    NEGATED as NEGATED,
+)
+from fabrica_agent.lowering.expr import (
+    SWAPPED as SWAPPED,
+)
+from fabrica_agent.lowering.expr import (
+    Bin as Bin,
+)  # fmt: skip
+from fabrica_agent.lowering.expr import (
+    Bitcast as Bitcast,
+)
+from fabrica_agent.lowering.expr import (
+    Call as Call,
+)
+from fabrica_agent.lowering.expr import (
+    Cast as Cast,
+)
+from fabrica_agent.lowering.expr import (
+    Const as Const,
+)
+from fabrica_agent.lowering.expr import (
+    Expr as Expr,
+)
+from fabrica_agent.lowering.expr import (
+    LaneRead as LaneRead,
+)
+from fabrica_agent.lowering.expr import (
+    Load as Load,
+)
+from fabrica_agent.lowering.expr import (
+    Op as Op,
+)
+from fabrica_agent.lowering.expr import (
+    Param as Param,
+)
+from fabrica_agent.lowering.expr import (
+    Place as Place,
+)
+from fabrica_agent.lowering.expr import (
+    Select as Select,
+)
+from fabrica_agent.lowering.expr import (
+    Ty as Ty,
+)
+from fabrica_agent.lowering.expr import (
+    Un as Un,
+)
+from fabrica_agent.lowering.expr import (
+    UnsupportedError as UnsupportedError,
+)
+from fabrica_agent.lowering.expr import (
+    Var as Var,
+)
+from fabrica_agent.lowering.expr import (
+    children as children,
+)
+from fabrica_agent.lowering.expr import (
+    int_limits as int_limits,
+)
+from fabrica_agent.lowering.expr import (
+    map_expr as map_expr,
+)
+from fabrica_agent.lowering.expr import (
+    names_in as names_in,
+)
+from fabrica_agent.lowering.expr import (
+    rebuild as rebuild,
+)
+from fabrica_agent.lowering.expr import (
+    walk as walk,
+)
+from fabrica_agent.lowering.expr import (
+    wrap_int as wrap_int,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,8 +247,72 @@ class Reduce:
     ty: Ty
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """A box of elements: from `start` on, for each dimension (count, stride in elements), outermost first."""
+
+    buffer: str
+    start: Expr
+    dims: tuple[tuple[int, int], ...]
+
+    @property
+    def count(self) -> int:
+        """Number of elements."""
+        total = 1
+        for extent, _ in self.dims:
+            total *= extent
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """As `Vector`, for boxes of up to four dimensions; all views have the same extents."""
+
+    op: VecOp
+    dest: View
+    sources: tuple[View | Expr, ...]
+    ty: Ty
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """`dest[:] += column[:] * factors[k]` for all k in ascending order, the column moving on by `step` elements."""
+
+    dest: View
+    column: View
+    step: int
+    factors: View
+    ty: Ty
+
+
+@dataclass(frozen=True, slots=True)
+class Elementary:
+    """`dest[k] = fn(dest[k])` for a contiguous array of its own; `scratch` are arrays of at least its length."""
+
+    fn: str
+    dest: View
+    scratch: tuple[str, ...]
+    ty: Ty
+
+
 Stmt = (
-    Assign | Store | Atomic | If | For | While | Break | Continue | Return | Barrier | Launch | Note | Vector | Reduce
+    Assign
+    | Store
+    | Atomic
+    | If
+    | For
+    | While
+    | Break
+    | Continue
+    | Return
+    | Barrier
+    | Launch
+    | Note
+    | Vector
+    | Reduce
+    | Grid
+    | Columns
+    | Elementary
 )
 Body = tuple[Stmt, ...]
 
@@ -488,6 +383,10 @@ def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
             return tuple(e for x in (d, *sources) for e in ((x.start, x.count) if isinstance(x, Access) else (x,)))
         case Reduce(index=index, source=x):
             return (x.start, x.count) if index is None else (index, x.start, x.count)
+        case Grid(dest=view, sources=parts):
+            return (view.start, *(x.start if isinstance(x, View) else x for x in parts))
+        case Columns(dest=view, column=column, factors=factors):
+            return (view.start, column.start, factors.start)
         case _:
             return ()
 
@@ -540,8 +439,18 @@ def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
         case Reduce():
             index = None if s.index is None else f(s.index)
             return replace(s, index=index, source=_map_access(s.source, f))
+        case Grid():
+            parts = tuple(_map_view(x, f) if isinstance(x, View) else f(x) for x in s.sources)
+            return replace(s, dest=_map_view(s.dest, f), sources=parts)
+        case Columns():
+            views = (_map_view(x, f) for x in (s.dest, s.column, s.factors))
+            return Columns(next(views), next(views), s.step, next(views), s.ty)
         case _:
             return s
+
+
+def _map_view(x: View, f: Callable[[Expr], Expr]) -> View:
+    return replace(x, start=f(x.start))
 
 
 def _map_access(x: Access, f: Callable[[Expr], Expr]) -> Access:
@@ -596,7 +505,14 @@ def read_names(body: Body) -> frozenset[str]:
 def written_buffers(body: Body) -> frozenset[str]:
     """Buffers that a body may write."""
     out = {s.buffer for s in walk_stmts(body) if isinstance(s, Store | Atomic)}
-    out |= {s.dest.buffer for s in walk_stmts(body) if isinstance(s, Vector)}
+    for s in walk_stmts(body):
+        match s:
+            case Vector(dest=dest):
+                out.add(dest.buffer)
+            case Grid(dest=view) | Columns(dest=view):
+                out.add(view.buffer)
+            case Elementary(dest=view, scratch=scratch):
+                out |= {view.buffer, *scratch}
     return frozenset(out | {s.target for s in walk_stmts(body) if isinstance(s, Reduce) and s.index is not None})
 
 
@@ -609,6 +525,12 @@ def read_buffers(body: Body) -> frozenset[str]:
                 loads.add(b)
             case Vector(sources=sources):
                 loads.update(x.buffer for x in sources if isinstance(x, Access))
+            case Grid(sources=parts):
+                loads.update(x.buffer for x in parts if isinstance(x, View))
+            case Columns(dest=view, column=column, factors=factors):
+                loads.update((view.buffer, column.buffer, factors.buffer))
+            case Elementary(dest=view, scratch=scratch):
+                loads.update((view.buffer, *scratch))
             case Reduce(target=target, index=index, source=x):
                 loads.add(x.buffer)
                 if index is not None:

@@ -18,6 +18,7 @@ from fabrica_agent.cuda.translator import (
 )  # fmt: skip
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.distribute import Layout, blocks_to_pes, place_arrays
+from fabrica_agent.lowering.grids import grids
 from fabrica_agent.lowering.ir import Program, Ty, UnsupportedError
 from fabrica_agent.lowering.options import Options
 from fabrica_agent.lowering.rows import columns_for_rows
@@ -42,6 +43,7 @@ def lower(source: CudaSource, design: Design, facts: TaskFacts, sizes: Mapping[s
     """
     program = place(to_program(source, design, facts, sizes), design)
     if options.bulk:
+        program = tidy(grids(program))
         # Written-out loops may show bulk operations that a variable distance between threads had hidden.
         program = vectorise(tidy(unroll(vectorise(program))))
         program = tidy(optimise_sections(program, backwards=options.backwards))

@@ -19,9 +19,12 @@ from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import (
     Access,
     Body,
+    Columns,
     Const,
+    Elementary,
     Expr,
     For,
+    Grid,
     If,
     Load,
     Program,
@@ -35,6 +38,7 @@ from fabrica_agent.lowering.ir import (
     bodies,
     map_expr,
     map_stmt_exprs,
+    read_buffers,
     stmt_exprs,
     walk,
     walk_stmts,
@@ -147,6 +151,8 @@ def _reads(s: Stmt, *, nested: bool = True) -> list[tuple[str, Span]]:
             found.append((x.buffer, hull(x)))
             if index is not None:
                 found.append((target, _index_span(index)))
+        case Grid() | Columns() | Elementary():
+            found += [(name, EVERYTHING) for name in read_buffers((s,))]
     if nested:
         for b in bodies(s):
             for inner in b:
@@ -163,6 +169,8 @@ def _writes(s: Stmt) -> list[tuple[str, Span]]:
             return [(dest.buffer, hull(dest))]
         case Reduce(target=target, index=index) if index is not None:
             return [(target, _index_span(index))]
+        case Grid() | Columns() | Elementary():
+            return [(name, EVERYTHING) for name in written_buffers((s,))]
     return [w for b in bodies(s) for inner in b for w in _writes(inner)]
 
 

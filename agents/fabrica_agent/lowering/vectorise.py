@@ -43,6 +43,7 @@ from fabrica_agent.lowering.ir import (
     bodies,
     body_exprs,
     names_in,
+    read_buffers,
     read_names,
     walk,
     walk_stmts,
@@ -69,12 +70,7 @@ def vectorise(program: Program) -> Program:
     """The program with bulk operations where they pay."""
     copy = replace(program, buffers=dict(program.buffers), types=dict(program.types))
     copy.body = _Vectoriser(copy).body(copy.body, dict(program.ranges), frozenset())
-    used = {n.buffer for n in body_exprs(copy.body) if isinstance(n, Load)} | written_buffers(copy.body)
-    for s in walk_stmts(copy.body):
-        if isinstance(s, Vector):
-            used |= {x.buffer for x in s.sources if isinstance(x, Access)}
-        elif isinstance(s, Reduce):
-            used.add(s.source.buffer)
+    used = read_buffers(copy.body) | written_buffers(copy.body)
     copy.buffers = {n: b for n, b in copy.buffers.items() if b.exported or n in used}
     return copy
 
