@@ -15,7 +15,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median_low
@@ -25,7 +25,7 @@ from fabrica_bench.firewall.bundle import bundle_texts
 from fabrica_bench.firewall.view import task_view
 from fabrica_bench.plugins import AgentGaveUp, CompileOutcome, VisibleRun, find_agent
 from fabrica_bench.runs.config import DEFAULT_BUDGET
-from fabrica_bench.scoring.inputs import held_out_cases, held_out_seeds, visible_cases
+from fabrica_bench.scoring.inputs import InputCase, held_out_cases, held_out_seeds, visible_cases
 from fabrica_bench.scoring.scorer import Scorer
 from fabrica_bench.scoring.validity import Conditions, build_only
 from fabrica_bench.tasks import Task
@@ -107,16 +107,17 @@ def study(task: Task, options: argparse.Namespace) -> Row:
             for name, text in files.items():
                 (folder / name).write_text(text, encoding="utf-8")
     steps = [f"{d['name']} {d['before']}->{d['after']}" for e, d in tools.events if e == "accepted"]
-    plain, expert = _references(task, scorer, options)
+    plain, expert = _references(task, scorer, cases, options)
     return Row(task.name, plain, answer, expert, tools.evaluations, seconds, note or "; ".join(steps))
 
 
-def _references(task: Task, scorer: Scorer, options: argparse.Namespace) -> tuple[int | None, int | None]:
-    """Cycles of the plain and of the expert program: recorded ones with --quick, else measured now."""
+def _references(
+    task: Task, scorer: Scorer, visible: Sequence[InputCase], options: argparse.Namespace
+) -> tuple[int | None, int | None]:
+    """Cycles of the plain and of the expert program: recorded ones with --quick, else measured on the same inputs."""
     if options.quick:
         recorded = task.spec.reference_cycles.cycles.get(options.arch, {}).get(options.size)
         return (recorded.plain, recorded.expert) if recorded is not None else (None, None)
-    visible = visible_cases(task)
     texts, bundle = bundle_texts(task), task.spec.bundle
     expert = scorer.evaluate(scorer.reference_files(), visible)
     plain = None
@@ -130,6 +131,7 @@ def _references(task: Task, scorer: Scorer, options: argparse.Namespace) -> tupl
 
 def show(row: Row) -> str:
     """A line of the table."""
+
     def ratio(a: int | None, b: int | None) -> str:
         return f"{a / b:7.2f}" if a and b else "      -"
 
@@ -150,8 +152,9 @@ def summary(rows: list[Row]) -> str:
     mean = math.exp(sum(map(math.log, gains)) / len(gains)) if gains else math.nan
     invalid = sum(r.note.startswith("INVALID") for r in rows)
     return (
-        f"{len(valid)} of {len(rows)} valid, {invalid} invalid; {len(at_plain)} at or under the plain program's cycles, "
-        f"{len(better)} under; {len(near)} within 1.25 x of the expert's; geometric mean of plain / answer {mean:.2f}"
+        f"{len(valid)} of {len(rows)} valid, {invalid} invalid; {len(at_plain)} at or under the plain program's "
+        f"cycles, {len(better)} under; {len(near)} within 1.25 x of the expert's; "
+        f"geometric mean of plain / answer {mean:.2f}"
     )
 
 

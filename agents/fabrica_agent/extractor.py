@@ -4,9 +4,29 @@ from __future__ import annotations
 
 from fabrica_agent.extraction.commands import sizes
 from fabrica_agent.extraction.host import observe
-from fabrica_agent.extraction.layout import layout_facts, window_facts
+from fabrica_agent.extraction.layout import layout_facts, tile_values, window_facts
 from fabrica_agent.records import FunctionFact, LayoutFacts, TaskFacts, WindowFact
 from fabrica_bench.plugins import AgentGaveUp, TaskView
+
+
+def compute_file(view: TaskView) -> str:
+    """Name of the file that PEs run.
+
+    Raises:
+        AgentGaveUp: The layout doesn't tell.
+    """
+    return layout_facts(_layout(view), view.size, "layout.csl").compute_file
+
+
+def compute_sizes(view: TaskView) -> dict[str, int]:
+    """Values of the compute file's integer parameters, where they are the same on all PEs."""
+    return tile_values(_layout(view), view.size)
+
+
+def _layout(view: TaskView) -> str:
+    if "layout.csl" not in view.files:
+        raise AgentGaveUp(["the visible bundle has no layout.csl"])
+    return view.files["layout.csl"]
 
 
 def extract(view: TaskView) -> TaskFacts:
@@ -15,10 +35,7 @@ def extract(view: TaskView) -> TaskFacts:
     Raises:
         AgentGaveUp: The visible files don't say what the compute file has to offer.
     """
-    layout_name = next((n for n in view.files if n == "layout.csl"), None)
-    if layout_name is None:
-        raise AgentGaveUp(["the visible bundle has no layout.csl"])
-    layout = layout_facts(view.files[layout_name], view.size, layout_name)
+    layout = layout_facts(_layout(view), view.size, "layout.csl")
     window = window_facts({n: t for n, t in view.files.items() if n != layout.compute_file}, layout.functions)
     script = view.files.get("run.py", "")
     modules = {n.removesuffix(".py"): t for n, t in view.files.items() if n.endswith(".py") and n != "run.py"}

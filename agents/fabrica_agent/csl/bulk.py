@@ -87,7 +87,8 @@ def elementary(
 
 def _half(array: str, count: int, offset: int) -> str:
     tail = ", .offset = 1" if offset else ""
-    return f"@get_dsd(mem1d_dsd, .{{ .base_address = @ptrcast([*]u16, &{array}), .extent = {count}, .stride = 2{tail} }})"
+    address = f"@ptrcast([*]u16, &{array})"
+    return f"@get_dsd(mem1d_dsd, .{{ .base_address = {address}, .extent = {count}, .stride = 2{tail} }})"
 
 
 def _exponentials(count: int, array: str, scratch: tuple[str, ...], dsds: tuple[str, ...]) -> list[str]:
@@ -119,7 +120,11 @@ def _exponentials(count: int, array: str, scratch: tuple[str, ...], dsds: tuple[
 
 def _reciprocals(count: int, array: str, scratch: tuple[str, ...], dsds: tuple[str, ...]) -> list[str]:
     x, error, guess = dsds
-    turns = [f"@fmuls({error}, {x}, {guess});", f"@fsubs({error}, 2.0, {error});", f"@fmuls({guess}, {guess}, {error});"]
+    turns = [
+        f"@fmuls({error}, {x}, {guess});",
+        f"@fsubs({error}, 2.0, {error});",
+        f"@fmuls({guess}, {guess}, {error});",
+    ]
     last = [*turns[:2], f"@fmuls({x}, {guess}, {error});"]
     return [
         f"const bits = {_half(scratch[1], count, 1)};",

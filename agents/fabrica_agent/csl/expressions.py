@@ -66,6 +66,7 @@ class Expressions:
         types: Storage type of every variable as declared in the output.
         buffers: Element type of every buffer.
         ranges: Ranges of integer variables.
+        cells: Buffers of one element that are scalars in the output.
     """
 
     def __init__(
@@ -74,7 +75,9 @@ class Expressions:
         types: Mapping[str, Ty],
         buffers: Mapping[str, Ty],
         ranges: Mapping[str, Range],
+        cells: frozenset[str] = frozenset(),
     ) -> None:
+        self.cells = cells
         self.identifiers = identifiers
         self.types = types
         self.buffers = buffers
@@ -101,6 +104,11 @@ class Expressions:
     def index(self, e: Expr) -> str:
         """An element index."""
         return self.as_type(e, self.natural(e))
+
+    def element(self, buffer: str, index: Expr) -> str:
+        """An array element, or the scalar that stands for the buffer."""
+        name = self.identifiers.of(buffer)
+        return name if buffer in self.cells else f"{name}[{self.index(index)}]"
 
     def natural(self, e: Expr) -> Ty:
         """The type in which an integer expression is computed: i16 if all of it fits, else its own."""
@@ -153,7 +161,7 @@ class Expressions:
             case Var(name=name):
                 return self._convert(self.identifiers.of(name), _ATOM, self.types.get(name, e.ty), ty)
             case Load(buffer=buffer, index=index):
-                text = f"{self.identifiers.of(buffer)}[{self.index(index)}]"
+                text = self.element(buffer, index)
                 return self._convert(text, _ATOM, self.buffers[buffer], ty)
             case Cast(a=a):
                 return self._cast(e, a, ty)
@@ -243,7 +251,7 @@ class Expressions:
             case Var(name=name):
                 return self._convert(self.identifiers.of(name), _ATOM, self.types.get(name, e.ty), ty)
             case Load(buffer=buffer, index=index):
-                text = f"{self.identifiers.of(buffer)}[{self.index(index)}]"
+                text = self.element(buffer, index)
                 return self._convert(text, _ATOM, self.buffers[buffer], ty)
             case Cast(a=a) if a.ty is Ty.BOOL:
                 return f"(if ({self.condition(a)}) @as({ty.value}, 1.0) else @as({ty.value}, 0.0))", _ATOM
@@ -280,7 +288,7 @@ class Expressions:
             case Var(name=name):
                 return self.identifiers.of(name), _ATOM
             case Load(buffer=buffer, index=index):
-                return f"{self.identifiers.of(buffer)}[{self.index(index)}] != 0", _COMPARISON
+                return f"{self.element(buffer, index)} != 0", _COMPARISON
             case Un(op="!", a=a):
                 text, level = self._bool(a)
                 return f"!{_wrap(text, level, _PREFIX)}", _PREFIX

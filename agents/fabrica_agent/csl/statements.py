@@ -140,7 +140,7 @@ class Statements:
             case Vector():
                 return [self._vector(s)]
             case Reduce():
-                return [self._reduce(s)]
+                return self._reduce(s)
             case Grid():
                 return [self._grid(s)]
             case Columns():
@@ -158,7 +158,7 @@ class Statements:
 
     def _store(self, buffer: str, index: Expr, value: Expr) -> str:
         ty = self.expressions.buffers[buffer]
-        place = f"{self.identifiers.of(buffer)}[{self.expressions.index(index)}]"
+        place = self.expressions.element(buffer, index)
         if value.ty is Ty.BOOL:
             return f"{place} = if ({self.expressions.condition(value)}) @as({ty.value}, 1) else @as({ty.value}, 0);"
         return f"{place} = {self.expressions.as_type(value, ty)};"
@@ -212,15 +212,25 @@ class Statements:
     def _scalar(self, e: Expr, ty: Ty) -> str:
         return self.expressions.as_type(e, ty)
 
-    def _reduce(self, s: Reduce) -> str:
+    def _reduce(self, s: Reduce) -> list[str]:
         builtin = _BUILTINS.get(s.ty, {}).get(s.op)
         if builtin is None:
             raise UnsupportedError(f"bulk {s.op.value} of {s.ty.value}")
         if s.index is None:
             place = self.identifiers.of(s.target)
         else:
-            place = f"{self.identifiers.of(s.target)}[{self.expressions.index(s.index)}]"
-        return f"{builtin}(&{place}, {place}, {self._dsd(s.source)});"
+            place = self.expressions.element(s.target, s.index)
+        dsd = self._dsd(s.source)
+        if s.target in self.expressions.cells:
+            # A local variable has no address that a DSD operation could write to.
+            total = self._total(s.ty)
+            return [f"{total} = {place};", f"{builtin}(&{total}, {total}, {dsd});", f"{place} = {total};"]
+        return [f"{builtin}(&{place}, {place}, {dsd});"]
+
+    def _total(self, ty: Ty) -> str:
+        name = f"total of {ty.value}"
+        self.globals[name] = ty
+        return self.identifiers.of(name)
 
     def _dsd(self, x: Access) -> str:
         """A DSD operand: a constant at file level, moved and cut to length here where that isn't constant."""
@@ -255,7 +265,6 @@ class Statements:
             suffix = "_dsd" if x.stride == 1 else f"_by_{abs(x.stride)}_dsd"
             self.dsds[text] = (self.identifiers.fresh(x.buffer + suffix), text)
         return self.dsds[text][0]
-
 
     def _grid(self, s: Grid) -> str:
         builtin = _BUILTINS.get(s.ty, {}).get(s.op)

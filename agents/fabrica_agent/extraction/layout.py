@@ -122,6 +122,23 @@ def _evaluate(e: ast.Expr, values: Mapping[str, int]) -> int | None:
     return None
 
 
+def tile_values(text: str, sizes: Mapping[str, int], name: str = "layout.csl") -> dict[str, int]:
+    """Integer parameters of the compute file that have one known value on all PEs."""
+    tree = parse(name, text)
+    values = _constants(tree, sizes)
+    known: dict[str, set[int | None]] = {}
+    structs = [n for n in walk(tree) if isinstance(n, ast.InitList)]
+    for struct in structs:
+        for init in struct.inits:
+            if init.name is not None:
+                value = _evaluate(init.value, values)
+                if value is None and isinstance(init.value, ast.Ident) and init.value.name in sizes:
+                    value = sizes[init.value.name]
+                known.setdefault(init.name, set()).add(value)
+    found = {n: next(iter(v)) for n, v in known.items() if len(v) == 1}
+    return {n: v for n, v in found.items() if v is not None}
+
+
 def _tile_params(
     tree: ast.File, tile: ast.BuiltinCall, types: Mapping[str, str | None]
 ) -> tuple[tuple[ParamFact, ...], str]:

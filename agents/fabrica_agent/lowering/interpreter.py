@@ -251,7 +251,11 @@ class Interpreter:
         for turn, place in enumerate(self._cells(s.factors, t)):
             factor = self._load(s.factors.buffer, place)
             for target, source in zip(targets, column, strict=True):
-                values = [self._load(s.dest.buffer, target), self._load(s.column.buffer, source + turn * s.step), factor]
+                values = [
+                    self._load(s.dest.buffer, target),
+                    self._load(s.column.buffer, source + turn * s.step),
+                    factor,
+                ]
                 self._store(s.dest.buffer, target, vector_element(VecOp.FMA, values, s.ty))
 
     def _reduce(self, s: Reduce, t: Thread) -> None:

@@ -201,12 +201,14 @@ class Use:
         form: Element index over the loop variables.
         leaf: Which leaf.
         kind: `read`, `write`, or the name of an operation whose repetitions commute.
+        box: The part of the leaf's iterations in which it happens; None for all.
     """
 
     buffer: str
     form: Linear
     leaf: int
     kind: str
+    box: Box | None = None
 
 
 def distributes(leaves: Sequence[Leaf], uses: Sequence[Use]) -> bool:
@@ -226,7 +228,7 @@ def _same_order(leaves: Sequence[Leaf], group: Sequence[Use]) -> bool:
     limits = _radices(leaves)
     for u in group:
         leaf = leaves[u.leaf]
-        points = _points(leaf)
+        points = _points(leaf, u.box or leaf.box)
         size = next(iter(points.values())).size if points else 1
         if size > MAX_POINTS:
             raise CannotDistributeError("too many iterations to compare")
@@ -253,11 +255,11 @@ def _rest(u: Use, leaves: Sequence[Leaf]) -> frozenset[tuple[Expr, int]]:
     return frozenset((a, c) for a, c in u.form.terms if not (isinstance(a, Var) and a.name in own))
 
 
-def _points(leaf: Leaf) -> dict[str, npt.NDArray[np.int64]]:
-    """Values of the loop variables in all iterations of a leaf, in order."""
+def _points(leaf: Leaf, box: Box) -> dict[str, npt.NDArray[np.int64]]:
+    """Values of the loop variables in all iterations of a part of a leaf, in order."""
     if not leaf.loops:
         return {}
-    axes = [np.arange(*leaf.box[loop.var], dtype=np.int64) for loop in leaf.loops]
+    axes = [np.arange(*box[loop.var], dtype=np.int64) for loop in leaf.loops]
     total = 1
     for axis in axes:
         total *= axis.size
@@ -329,7 +331,7 @@ def affine(index: Expr, loops: Sequence[Loop], env: Mapping[str, Range]) -> Line
     Raises:
         CannotDistributeError: It isn't linear in them.
     """
-    ranges = {**env, **{loop.var: (loop.first, loop.first + loop.count - 1) for loop in loops}}
+    ranges = {**{loop.var: (loop.first, loop.first + loop.count - 1) for loop in loops}, **env}
     form = linear(index, ranges)
     variables = {loop.var for loop in loops}
     for atom, _ in form.terms:

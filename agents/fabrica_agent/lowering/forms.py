@@ -1,0 +1,151 @@
+"""Equivalent forms of statements and expressions that have a bulk operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fabrica_agent.lowering import fold
+from fabrica_agent.lowering.ir import (
+    Assign,
+    Bin,
+    Body,
+    Call,
+    Const,
+    Expr,
+    If,
+    Load,
+    Note,
+    Op,
+    Select,
+    Stmt,
+    Ty,
+    Un,
+    Var,
+    VecOp,
+    bodies,
+    map_stmts,
+    names_in,
+    substitute,
+    substitute_expr,
+    walk,
+    walk_stmts,
+    with_bodies,
+)
+from fabrica_agent.lowering.linear import Linear
+from fabrica_agent.lowering.nest import Loop, affine
+from fabrica_agent.lowering.ranges import Range
+
+
+@dataclass(frozen=True)
+class Ref:
+    """An element of an array for each iteration."""
+
+    buffer: str
+    form: Linear
+
+
+def without_indices(body: Body, live: frozenset[str]) -> Body:
+    """Integer variables that are computed from loop variables alone, replaced by what they are."""
+    count: dict[str, int] = {}
+    for s in walk_stmts(body):
+        if isinstance(s, Assign):
+            count[s.name] = count.get(s.name, 0) + 1
+    values: dict[str, Expr] = {}
+    for s in walk_stmts(body):
+        if isinstance(s, Assign) and s.value.ty.is_int and count[s.name] == 1 and s.name not in live:
+            value = substitute_expr(s.value, values)
+            if not names_in(value) & set(count) and not any(isinstance(n, Load) for n in walk(value)):
+                values[s.name] = value
+    if not values:
+        return body
+    kept = map_stmts(body, lambda s: Note("") if isinstance(s, Assign) and s.name in values else s)
+    return _without_notes(substitute(kept, values))
+
+
+def _without_notes(body: Body) -> Body:
+    return tuple(with_bodies(s, tuple(_without_notes(b) for b in bodies(s))) for s in body if not isinstance(s, Note))
+
+
+def maxima(body: Body) -> Body:
+    """`if (v > x) x = v` as `x = max(x, v)`."""
+    out: list[Stmt] = []
+    for s in body:
+        s = with_bodies(s, tuple(maxima(b) for b in bodies(s)))
+        if isinstance(s, If) and len(s.then) == 1 and not s.other and isinstance(s.then[0], Assign):
+            name, value, cond = s.then[0].name, s.then[0].value, s.cond
+            own = Var(name, value.ty)
+            if value.ty.is_float and isinstance(cond, Bin):
+                bigger = (cond.a, cond.b) if cond.op in (Op.GT, Op.GE) else (cond.b, cond.a)
+                if cond.op in (Op.GT, Op.GE, Op.LT, Op.LE) and bigger == (value, own):
+                    s = Assign(name, Bin(Op.MAX, own, value, value.ty))
+        out.append(s)
+    return tuple(out)
+
+
+def accumulated(
+    value: Expr, own: Var | None, place: tuple[Ref, tuple[Loop, ...], Mapping[str, Range]] | None
+) -> tuple[VecOp | None, Expr]:
+    """`x op rest` as (op, rest), where x is the variable, or the array element, that the statement sets."""
+
+    def is_own(e: Expr) -> bool:
+        if own is not None:
+            return e == own
+        assert place is not None
+        ref, loops, env = place
+        return isinstance(e, Load) and e.buffer == ref.buffer and affine(e.index, loops, env) == ref.form
+
+    if isinstance(value, Bin) and value.op is Op.MAX:
+        for x, rest in ((value.a, value.b), (value.b, value.a)):
+            if is_own(x):
+                return VecOp.MAX, rest
+    terms = _terms(value)
+    mine = [k for k, (sign, e) in enumerate(terms) if sign > 0 and is_own(e)]
+    if len(mine) != 1 or len(terms) < 2:
+        return None, value
+    others = [t for k, t in enumerate(terms) if k != mine[0]]
+    if all(sign < 0 for sign, _ in others):
+        return VecOp.SUB, _sum([(1, e) for _, e in others], value.ty)
+    others.sort(key=lambda t: -t[0])
+    return VecOp.ADD, _sum(others, value.ty)
+
+
+def _terms(e: Expr) -> list[tuple[int, Expr]]:
+    """The terms of a sum with their signs."""
+    if isinstance(e, Bin) and e.ty.is_float and e.op in (Op.ADD, Op.SUB):
+        flip = 1 if e.op is Op.ADD else -1
+        return [*_terms(e.a), *((flip * sign, x) for sign, x in _terms(e.b))]
+    return [(1, e)]
+
+
+def _sum(terms: Sequence[tuple[int, Expr]], ty: Ty) -> Expr:
+    total = terms[0][1]
+    for sign, e in terms[1:]:
+        total = Bin(Op.ADD if sign > 0 else Op.SUB, total, e, ty)
+    return total
+
+
+def normal(e: Expr) -> Expr:
+    """Equivalent forms with a bulk operation: min by max, rectifiers, subtraction of a product, tanh by exp."""
+    match e:
+        case Bin(op=Op.MIN, a=a, b=b, ty=ty) if ty.is_float:
+            return Un("-", Bin(Op.MAX, fold.unary("-", a, ty), fold.unary("-", b, ty), ty), ty)
+        case Bin(op=Op.ADD, a=Const(value=0.0), b=b):
+            return normal(b)
+        case Select(cond=Bin(op=Op.GT | Op.GE, a=x, b=y), a=a, b=b) if e.ty.is_float and a == x and b == y:
+            return Bin(Op.MAX, a, b, e.ty)
+        case Select(cond=Bin(op=Op.LT | Op.LE, a=x, b=y), a=a, b=b) if e.ty.is_float and a == y and b == x:
+            return Bin(Op.MAX, a, b, e.ty)
+        case Select(cond=Bin(op=Op.GT | Op.GE, a=x, b=Const(value=0.0)), a=a, b=b) if e.ty.is_float and a == x:
+            if isinstance(b, Bin) and b.op is Op.MUL:
+                for factor, other in ((b.a, b.b), (b.b, b.a)):
+                    if other == x and isinstance(factor, Const) and 0.0 <= float(factor.value) <= 1.0:
+                        return Bin(Op.MAX, x, b, e.ty)
+            return e
+        case Call(fn="tanh", args=(a,), ty=ty) if ty is Ty.F32:
+            twice = Call("exp", (Bin(Op.MUL, Const(2.0, ty), a, ty),), ty)
+            return Bin(
+                Op.SUB, Const(1.0, ty), Bin(Op.DIV, Const(2.0, ty), Bin(Op.ADD, twice, Const(1.0, ty), ty), ty), ty
+            )
+        case _:
+            return e

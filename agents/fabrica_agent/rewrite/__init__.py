@@ -1,0 +1,1 @@
+"""Source-to-source rewriting of CSL: the catalogue of the deterministic optimizer."""

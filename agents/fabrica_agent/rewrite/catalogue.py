@@ -1,0 +1,103 @@
+"""The catalogue of rewrites: each with its precondition, its change and what it is expected to gain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from fabrica_agent.rewrite import banks
+from fabrica_agent.rewrite.loops import as_boxes, as_vectors, rewrite_all
+from fabrica_agent.rewrite.scope import scope_of
+from fabrica_agent.rewrite.text import parse, walk
+from fabrica_bench.csl import ast
+
+
+@dataclass(frozen=True)
+class Source:
+    """A compute file with the sizes it is built for."""
+
+    text: str
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A changed text, and the cycles that a static estimate expects it to save."""
+
+    text: str
+    gain: float
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """An entry of the catalogue.
+
+    Attributes:
+        name: Short, for records.
+        precondition: When it keeps what the program computes.
+        effect: What changes, and why that may be faster.
+        propose: The changed texts, best first; none where the precondition doesn't hold.
+    """
+
+    name: str
+    precondition: str
+    effect: str
+    propose: Callable[[Source], list[Proposal]]
+
+
+def _bulk(transform: Callable[..., object], *, registers: bool) -> Callable[[Source], list[Proposal]]:
+    def propose(source: Source) -> list[Proposal]:
+        if registers and not registers_free(source.text):
+            return []
+        found = rewrite_all(source.text, source.sizes, transform, registers=registers)  # type: ignore[arg-type]
+        if not found:
+            return []
+        whole = found[-1]
+        return [Proposal(whole.text, sum(f.gain for f in found))]
+
+    return propose
+
+
+def registers_free(text: str) -> bool:
+    """Whether nothing else in a file may use data structure registers: neither itself nor a library that it imports."""
+    tree = parse(text)
+    own = any(isinstance(n, ast.BuiltinCall) and n.name == "get_dsr" for n in walk(tree))
+    known = ("<memcpy/memcpy>", "<math>", "<time>", "window.csl")
+    return not own and all(m in known for m in scope_of(tree, {}).modules.values())
+
+
+def _place(source: Source) -> list[Proposal]:
+    text = banks.placed(source.text, source.sizes)
+    if text is None:
+        return []
+    scope = scope_of(parse(source.text), source.sizes)
+    longest = max((a.length for a in scope.arrays.values()), default=0)
+    return [Proposal(text, float(longest))]
+
+
+CATALOGUE: tuple[Rewrite, ...] = (
+    Rewrite(
+        "loop nests to bulk operations over boxes",
+        "each statement may run for all iterations before the next one: decided by comparing the order of all accesses",
+        "DSD operations over whole boxes, multiply-adds of whole columns, folds instead of running sums",
+        _bulk(as_boxes, registers=True),
+    ),
+    Rewrite(
+        "loop nests to bulk operations over boxes, without registers",
+        "as above; for files in which a library may use data structure registers",
+        "columns are reached by moving a descriptor",
+        _bulk(as_boxes, registers=False),
+    ),
+    Rewrite(
+        "single loops to bulk operations",
+        "no iteration of the loop depends on another one",
+        "one-dimensional DSD operations inside loops that stay",
+        _bulk(as_vectors, registers=False),
+    ),
+    Rewrite(
+        "bank-class placement",
+        "none: only addresses change",
+        "two sources of an operation don't start in the same memory bank, which would halve its speed",
+        _place,
+    ),
+)

@@ -1,0 +1,63 @@
+"""Trying the catalogue on a program: best expected gain first, each step kept only if it is valid and faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fabrica_agent.records import Accepted
+from fabrica_agent.rewrite.catalogue import CATALOGUE, Rewrite, Source
+
+
+@dataclass(frozen=True)
+class Found:
+    """The fastest text, its cycles, and the steps that led there."""
+
+    text: str
+    cycles: int
+    steps: tuple[Accepted, ...]
+
+
+def search(
+    text: str,
+    cycles: int,
+    sizes: Mapping[str, int],
+    measure: Callable[[str, str], int | None],
+    catalogue: Sequence[Rewrite] = CATALOGUE,
+) -> Found:
+    """Improve a valid program.
+
+    Args:
+        text: The compute file.
+        cycles: What it takes.
+        sizes: Compile-time parameters that the file gets.
+        measure: Cycles of a text if it is valid, None if it isn't or if nothing more may be measured; the second
+            argument says which rewrite made it.
+        catalogue: What to try.
+
+    Returns:
+        The fastest program found; the given one if nothing helped.
+    """
+    steps: list[Accepted] = []
+    seen = {text}
+    while True:
+        ranked = sorted(
+            (
+                (proposal.gain, -position, rewrite.name, proposal.text)
+                for position, rewrite in enumerate(catalogue)
+                for proposal in rewrite.propose(Source(text, sizes))
+                if proposal.text not in seen
+            ),
+            reverse=True,
+        )
+        for _, _, name, changed in ranked:
+            if changed in seen:
+                continue
+            seen.add(changed)
+            found = measure(changed, name)
+            if found is not None and found < cycles:
+                steps.append(Accepted(name=name, before=cycles, after=found))
+                text, cycles = changed, found
+                break
+        else:
+            return Found(text, cycles, tuple(steps))

@@ -1,0 +1,95 @@
+"""Edits of a source text by place, so that everything that isn't changed keeps its text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+
+from fabrica_bench.csl import ast
+from fabrica_bench.csl.parser import parse_file
+from fabrica_bench.csl.source import virtual_source
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace the characters `[start, end)` by `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+def apply(text: str, edits: Sequence[Edit]) -> str:
+    """The text with all edits; of edits at one place, the first given comes first.
+
+    Raises:
+        ValueError: Two edits overlap.
+    """
+    out: list[str] = []
+    at = 0
+    for edit in sorted(edits, key=lambda e: (e.start, e.end)):
+        if edit.start < at:
+            raise ValueError(f"edits overlap at character {edit.start}")
+        out += [text[at : edit.start], edit.text]
+        at = edit.end
+    return "".join([*out, text[at:]])
+
+
+def parse(text: str, name: str = "pe.csl") -> ast.File:
+    """The syntax tree of a text."""
+    return parse_file(virtual_source(name, text))
+
+
+def walk(node: object) -> Iterator[ast.Node]:
+    """Every node of a tree, parents first, in source order."""
+    if isinstance(node, ast.Span | ast.SourceFile | ast.Comment):
+        return
+    if isinstance(node, ast.Node):
+        yield node
+    if isinstance(node, list | tuple):
+        for item in node:
+            yield from walk(item)
+    elif is_dataclass(node) and not isinstance(node, type):
+        for field in fields(node):
+            yield from walk(getattr(node, field.name))
+
+
+def identifiers(tree: ast.File) -> set[str]:
+    """Every name that a file mentions."""
+    found: set[str] = set()
+    for n in walk(tree):
+        match n:
+            case ast.Ident(name=name) | ast.VarDecl(name=name) | ast.FnDecl(name=name) | ast.FieldAccess(name=name):
+                found.add(name)
+            case ast.ParamDecl(name=str() as name) | ast.FieldInit(name=str() as name):
+                found.add(name)
+            case ast.For(item=item, index=index):
+                found |= {item} | ({index} if index else set())
+            case ast.TensorAccess(variables=variables):
+                found |= set(variables)
+    return found
+
+
+def line_start(text: str, offset: int) -> int:
+    """Offset of the start of the line that an offset is in."""
+    return text.rfind("\n", 0, offset) + 1
+
+
+def indentation(text: str, offset: int) -> str:
+    """White space at the start of the line that an offset is in."""
+    start = line_start(text, offset)
+    end = start
+    while end < len(text) and text[end] in " \t":
+        end += 1
+    return text[start:end]
+
+
+def before_comments(text: str, offset: int) -> int:
+    """Start of the comment lines that stand directly above an offset's line."""
+    start = line_start(text, offset)
+    while start > 0:
+        above = line_start(text, start - 1)
+        if not text[above:start].lstrip().startswith("//"):
+            break
+        start = above
+    return start
