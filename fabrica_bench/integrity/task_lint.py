@@ -123,11 +123,17 @@ def _ignored_inputs(task: Task, size: dict[str, int]) -> Iterator[str]:
 def _moves(
     task: Task, size: dict[str, int], inputs: Arrays, expected: Arrays, allowed: Arrays, name: str, place: int
 ) -> bool:
-    changed = {key: value.copy() for key, value in inputs.items()}
-    flat: np.ndarray[Any, Any] = changed[name].ravel()  # a view: the copy is contiguous
-    flat[place] = np.asarray(np.abs(flat[place]) + 1, dtype=flat.dtype)
-    moved = task.expected(changed, size)
-    return any(bool((np.abs(moved[key] - expected[key]) > allowed[key]).any()) for key in expected)
+    original = inputs[name].ravel()[place]
+    larger = np.abs(original) + 1
+    # A count or an index may be as large as it can: then something smaller must do.
+    for value in (larger,) if inputs[name].dtype.kind == "f" else (larger, original // 2):
+        changed = {key: array.copy() for key, array in inputs.items()}
+        flat: np.ndarray[Any, Any] = changed[name].ravel()  # a view: the copy is contiguous
+        flat[place] = np.asarray(value, dtype=flat.dtype)
+        moved = task.expected(changed, size)
+        if any(bool((np.abs(moved[key] - expected[key]) > allowed[key]).any()) for key in expected):
+            return True
+    return False
 
 
 def _zeros_pass(task: Task, size: dict[str, int]) -> bool:
