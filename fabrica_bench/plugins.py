@@ -30,6 +30,8 @@ from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError
 
 __all__ = [
     "ENTRY_POINT_GROUP",
+    "SEED_VARIABLE",
+    "USAGE_EVENT",
     "Agent",
     "AgentGaveUp",
     "AgentTools",
@@ -47,6 +49,12 @@ __all__ = [
 ]
 
 ENTRY_POINT_GROUP: Final = "fabrica_bench"
+
+USAGE_EVENT: Final = "usage"
+"""Name of the event with which an agent accounts for a model call, see `AgentTools.log`."""
+
+SEED_VARIABLE: Final = "FABRICA_AGENT_SEED"
+"""Variable of an agent's process: a whole number that depends on the run's seed, the task and the attempt."""
 
 hookspec = pluggy.HookspecMarker(ENTRY_POINT_GROUP)
 hookimpl = pluggy.HookimplMarker(ENTRY_POINT_GROUP)
@@ -164,7 +172,10 @@ class AgentTools(Protocol):
         ...
 
     def log(self, event: str, **data: Any) -> None:
-        """Record an event (a prompt, a decision) in the run; costs nothing."""
+        """Record an event (a prompt, a decision) in the run; costs nothing.
+
+        The event `usage` accounts for a model call: `input_tokens`, `output_tokens` and, if known, `cost_usd`.
+        """
         ...
 
 

@@ -23,4 +23,6 @@ def keys_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     """Held-out keys of the runs that tests make never lie among the developer's own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FABRICA_BENCH_KEYS", str(tmp_path_factory.mktemp("keys")))
+        # Nothing that an earlier test or the developer measured may stand in for what a test is about.
+        patch.setenv("FABRICA_BENCH_EVALUATIONS", "off")
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -53,9 +54,44 @@ KeyOption = Annotated[
     typer.Option("--key", metavar="FILE", help="Held-out key; without one a fresh key is made for the run."),
 ]
 
+TasksOption = Annotated[
+    Path | None,
+    typer.Option("--tasks", metavar="DIR", help="Folder of tasks to use instead of the shipped ones."),
+]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Place the jobs on a Dask cluster: tcp://HOST:PORT, a scheduler file, or local:N.",
+    ),
+]
+ProgressOption = Annotated[
+    str,
+    typer.Option(
+        "--progress", metavar="MODE", help="auto, live, plain (a line per event), jsonl (events to standard error)."
+    ),
+]
+EventsOption = Annotated[
+    Path | None,
+    typer.Option("--events", metavar="FILE", help="Append every event to this file, one JSON object a line."),
+]
+
 JobsOption = Annotated[
     int | None, typer.Option("--jobs", metavar="N", min=1, help="Tasks at a time. [default: one per core]")
 ]
+
+
+def use_tasks(folder: Path | None) -> None:
+    """Use the tasks in this folder, here and in every process that is started; None leaves what is in use.
+
+    Raises:
+        FabricaError: There is no such folder.
+    """
+    if folder is not None:
+        from fabrica_bench.tasks import TASKS_VARIABLE, tasks_root
+
+        os.environ[TASKS_VARIABLE] = str(tasks_root(folder))
 
 
 def _show_version(wanted: bool) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 from fabrica_bench.cli import console
+from fabrica_bench.cli.app import checked_choice
 from fabrica_bench.cli.console import counted
+from fabrica_bench.errors import from_os_error
 from fabrica_bench.runs.events import EventKind, RunEvent
 
 if TYPE_CHECKING:
@@ -59,7 +65,9 @@ class PlainProgress:
             self._done = _int(event.data, "finished")
             return run_line(event)
         if event.kind is EventKind.JOB_STARTED:
-            return f"{self._count()} {job_name(event)}: started"
+            limit = event.data.get("limit_s")
+            within = f", limit {limit:.0f} s" if isinstance(limit, (int, float)) else ""
+            return f"{self._count()} {job_name(event)}: started{within}"
         if event.kind is EventKind.JOB_FINISHED:
             self._done += 1
             return f"{self._count()} {job_name(event)}: {finish_text(event)}"
@@ -153,9 +161,90 @@ class LiveProgress:
         return Group(head, body)
 
 
-def progress_display() -> PlainProgress | LiveProgress:
-    """The display that fits standard error."""
-    return LiveProgress() if console.is_live(sys.stderr) else PlainProgress()
+class JsonProgress:
+    """One JSON object per event and line: `time` (UTC), `event`, `text`, `task`, `attempt`, `data`.
+
+    Args:
+        path: File to append to; None writes to standard error.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._stream: TextIO | None = None
+
+    def __enter__(self) -> Self:
+        if self._path is not None:
+            try:
+                self._stream = self._path.open("a", encoding="utf-8", newline="\n")
+            except OSError as error:
+                raise from_os_error(error) from error
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+    def __call__(self, event: RunEvent) -> None:
+        """Write an event; may be called from any thread."""
+        body = {
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "event": str(event.kind),
+            "text": event.text,
+            "task": event.task,
+            "attempt": event.attempt if event.task is not None else None,
+            "data": dict(event.data),
+        }
+        line = json.dumps(body, ensure_ascii=False, default=str)
+        with self._lock:
+            if self._stream is None:
+                console.note(line)
+            else:
+                self._stream.write(line + "\n")
+                self._stream.flush()
+
+
+class SeveralProgress:
+    """Tells every one of several displays."""
+
+    def __init__(self, displays: Sequence[PlainProgress | LiveProgress | JsonProgress]) -> None:
+        self.displays = displays
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        for display in self.displays:
+            self._stack.enter_context(display)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._stack.close()
+
+    def __call__(self, event: RunEvent) -> None:
+        """Show an event; may be called from any thread."""
+        for display in self.displays:
+            display(event)
+
+
+PROGRESS_MODES: Final = ("auto", "live", "plain", "jsonl")
+
+
+def progress_display(mode: str = "auto", events: Path | None = None) -> SeveralProgress:
+    """The display of this mode on standard error, and a file of events beside it.
+
+    Raises:
+        UnknownNameError: There is no such mode.
+    """
+    display: PlainProgress | LiveProgress | JsonProgress
+    match checked_choice("--progress", mode, PROGRESS_MODES):
+        case "live":
+            display = LiveProgress()
+        case "plain":
+            display = PlainProgress()
+        case "jsonl":
+            display = JsonProgress()
+        case _:
+            display = LiveProgress() if console.is_live(sys.stderr) else PlainProgress()
+    return SeveralProgress([display, *([JsonProgress(events)] if events is not None else [])])
 
 
 def run_line(event: RunEvent) -> str:

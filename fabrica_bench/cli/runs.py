@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fabrica_bench.cli.app import WORKFLOWS, checked_choice
 from fabrica_bench.errors import ExitCode, FabricaError
@@ -28,8 +29,9 @@ def make_config(
     key: Path | None,
     jobs: int,
     repeat: int = 1,
+    **more: Any,
 ) -> RunConfig:
-    """A configuration from the options' words.
+    """A configuration from the options' words; `more` are further fields of `RunConfig`.
 
     Raises:
         UnknownNameError: A word is none of its option's values, or there is no such agent.
@@ -48,18 +50,25 @@ def make_config(
         repeat=repeat,
         jobs=jobs,
         key_file=key,
+        **more,
     )
 
 
-def chosen_tasks(filters: Sequence[str]) -> list[str]:
-    """Names of the tasks that meet every filter.
+def chosen_tasks(filters: Sequence[str], limit: int | None = None) -> tuple[list[str], int]:
+    """Names of the tasks that meet every filter, the first `limit` of them, and how many folders can't be read.
+
+    A broken spec is said at once and takes nothing from the other tasks.
 
     Raises:
         FabricaError: A filter is wrong, or no task meets all of them.
     """
-    from fabrica_bench.tasks import list_tasks
+    from fabrica_bench.cli.main import report_error
+    from fabrica_bench.tasks import survey_tasks
 
-    names = [task.name for task in list_tasks(filters)]
+    tasks, errors = survey_tasks(filters)
+    for error in errors:
+        report_error(error)
+    names = [task.name for task in tasks][:limit]
     if not names:
         raise FabricaError(
             f"no task fulfils {' '.join(filters)}" if filters else "there is no task",
@@ -67,7 +76,27 @@ def chosen_tasks(filters: Sequence[str]) -> list[str]:
             remedy="drop one of the filters; `fabrica-bench list` shows every task",
             code=ExitCode.USAGE,
         )
-    return names
+    return names, len(errors)
+
+
+def parse_options(words: Sequence[str]) -> dict[str, str]:
+    """`NAME=VALUE` words as a mapping.
+
+    Raises:
+        FabricaError: A word isn't of this form, or a name comes twice.
+    """
+    options: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not re.fullmatch(r"[a-z][a-z0-9_-]{0,40}", name) or name in options:
+            raise FabricaError(
+                f"{word!r} is no option, or its name comes twice",
+                place="--option",
+                remedy="write NAME=VALUE with a name in lower case, e.g. --option mode=C",
+                code=ExitCode.USAGE,
+            )
+        options[name] = value
+    return options
 
 
 def default_run_folder(agent: str) -> Path:

@@ -7,9 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fabrica_bench.runs.manifest import Manifest
-from fabrica_bench.runs.records import AgentEvent, AnyRecord, CandidateRecord, Evaluation, JobFailed, VerdictRecord
+from fabrica_bench.runs.records import (
+    AgentEvent,
+    AnyRecord,
+    CandidateRecord,
+    Evaluation,
+    JobFailed,
+    JobStarted,
+    VerdictRecord,
+)
 from fabrica_bench.runs.store import RunStore
 from fabrica_bench.runs.summary import RunRow, RunSummary, summarize
+from fabrica_bench.runs.usage import Usage
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,8 @@ class AttemptReport:
     failures: Sequence[JobFailed]
     commitments: Sequence[str]
     first_pass: int | None
+    usage: Usage = field(default_factory=Usage)
+    reference_share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -76,14 +87,18 @@ def load_report(run_dir: Path) -> RunReport:
     records = store.records()
     summary = summarize(run_dir, store.manifest, records)
     collected = _collect(store, records)
-    attempts = [_attempt(store, row, collected[row.task, row.attempt]) for row in summary.rows]
+    attempts = [_attempt(store, row, collected.get((row.task, row.attempt), _Collected())) for row in summary.rows]
     return RunReport(store.manifest, summary, attempts)
 
 
 def _collect(store: RunStore, records: Sequence[AnyRecord]) -> dict[tuple[str, int], _Collected]:
     jobs: dict[tuple[str, int], _Collected] = {}
     for record in records:
-        if isinstance(record, (AgentEvent, Evaluation, CandidateRecord, VerdictRecord, JobFailed)):
+        if isinstance(record, JobStarted):
+            # What an earlier try left, before a crash, is not part of the attempt that counts.
+            job = jobs.setdefault((record.task, record.attempt), _Collected())
+            jobs[record.task, record.attempt] = _Collected(failures=job.failures)
+        elif isinstance(record, (AgentEvent, Evaluation, CandidateRecord, VerdictRecord, JobFailed)):
             job = jobs.setdefault((record.task, record.attempt), _Collected())
             if isinstance(record, Evaluation):
                 log = store.get_text(record.log) if record.log else ""
@@ -114,6 +129,8 @@ def _attempt(store: RunStore, row: RunRow, job: _Collected) -> AttemptReport:
         failures=job.failures,
         commitments=job.verdict.commitments if job.verdict else (),
         first_pass=passes[0] if passes else None,
+        usage=job.verdict.usage if job.verdict else Usage(),
+        reference_share=job.verdict.reference_share if job.verdict else None,
     )
 
 

@@ -1,48 +1,76 @@
-"""The run page: one HTML file without scripts, network or outside files."""
+"""The report page: one HTML file with its style, its script and its data, and nothing from outside.
+
+The ranking, the matrix and the figures are plain HTML. The list of attempts is drawn by the page's own script, only as
+far as it is in view, so that ten thousand attempts are as light as ten; their details are read when one is opened.
+Large pages hold texts and details compressed; small ones as plain JSON.
+"""
 
 from __future__ import annotations
 
-import difflib
+import base64
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fabrica_bench.errors import ExitCode, FabricaError
-from fabrica_bench.report.data import AttemptReport, EvaluationReport, RunReport
-from fabrica_bench.report.figures import GLOSSARY, figures
+from fabrica_bench.report.data import RunReport
+from fabrica_bench.report.document import (
+    ROW_FIELDS,
+    Document,
+    build_document,
+    control_text,
+    first_passes,
+    glossary,
+    taxonomy,
+)
 from fabrica_bench.report.plot import Mark, speedup_svg
+from fabrica_bench.report.ranking import Entry, Ranked, control_holds
 from fabrica_bench.report.tables import number_text, ratio_text, short_outcome
-from fabrica_bench.scoring.verdict import Invalid, NotScored, Predicate, PredicateResult, Valid
+from fabrica_bench.scoring.verdict import Predicate
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-LOG_LIMIT: Final = 20_000
-"""Characters of a log or agent event that the page shows; the whole text stays in the run folder."""
+BLOCK: Final = 64
+"""Details or texts that are read together."""
 
-CONTROL_EXPECTATION: Final[Mapping[str, str]] = {
-    "reference": "every attempt must be valid: the reference kernel passes its own checks",
-    "null": "no attempt may be valid: a program that computes nothing must be caught",
-}
+PLAIN_LIMIT: Final = 4_000_000
+"""Characters of details and texts that a page holds as plain JSON; more are compressed."""
 
 
 def render_html(report: RunReport) -> str:
-    """The page as text; equal records give equal text."""
-    environment = _environment()
-    attempts = [_attempt_view(attempt, index) for index, attempt in enumerate(report.attempts, start=1)]
-    return environment.get_template("run.html.j2").render(
-        css=(templates_root() / "style.css").read_text(encoding="utf-8"),
-        report=report,
-        summary=report.summary,
-        manifest=report.manifest,
-        figures=figures(report.summary),
-        predicates=list(Predicate),
-        attempts=attempts,
-        plot=speedup_svg([_mark(attempt) for attempt in report.attempts]) if attempts else "",
-        control=_control(report),
-        glossary=GLOSSARY,
+    """The page of one run as text; equal records give equal text."""
+    summary = report.summary
+    title = f"{summary.agent}: {summary.valid} of {summary.total} valid"
+    return render_page(build_document([Entry(summary.agent, report)]), title)
+
+
+def render_page(document: Document, title: str) -> str:
+    """A page as text; equal records give equal text."""
+    script = (templates_root() / "report.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            title=title,
+            css=(templates_root() / "style.css").read_text(encoding="utf-8"),
+            script=script,
+            script_digest=digest,
+            ranked=[_entry_view(item) for item in document.ranked],
+            matrix=_matrix(document),
+            several=len(document.ranked) > 1,
+            rows=len(document.rows),
+            plot=speedup_svg(_marks(document)) if document.rows else "",
+            taxonomy=taxonomy(document),
+            first_passes=first_passes(document),
+            glossary=glossary(),
+            data=_data(document),
+        )
     )
 
 
@@ -54,7 +82,7 @@ def templates_root() -> Path:
     """
     package = Path(str(files("fabrica_bench")))
     for root in (package / "_reports", package.parent / "reports" / "templates"):
-        if (root / "run.html.j2").is_file():
+        if (root / "report.html.j2").is_file():
             return root
     raise FabricaError(
         "the report templates are missing from this installation",
@@ -75,102 +103,112 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(number=number_text, ratio=ratio_text, percent=_percent)
+    environment.filters.update(number=number_text, ratio=ratio_text, percent=_percent, usd=_usd)
     return environment
 
 
-def _control(report: RunReport) -> dict[str, Any] | None:
-    """Whether a control did what it must; None for agents that compete."""
-    summary = report.summary
-    expectation = CONTROL_EXPECTATION.get(summary.agent)
-    if not summary.control or expectation is None:
-        return None
-    wanted = summary.total if summary.agent == "reference" else 0
-    return {"text": expectation, "holds": summary.valid == wanted and not summary.partial, "partial": summary.partial}
-
-
-def _mark(attempt: AttemptReport) -> Mark:
-    row = attempt.row
-    name = row.task if row.attempt == 1 else f"{row.task} #{row.attempt}"
-    return Mark(name, row.level, row.speedup, "" if row.valid else short_outcome(attempt.row.verdict))
-
-
-def _attempt_view(attempt: AttemptReport, index: int) -> dict[str, Any]:
-    verdict = attempt.row.verdict
-    evidence = {} if isinstance(verdict, NotScored) else {result.predicate: result for result in verdict.evidence}
+def _entry_view(item: Ranked) -> dict[str, Any]:
+    report = item.entry.report
     return {
-        "id": f"attempt-{index}",
-        "name": attempt.row.task if attempt.row.attempt == 1 else f"{attempt.row.task} #{attempt.row.attempt}",
-        "row": attempt.row,
-        "short": short_outcome(attempt.row.verdict),
-        "marks": [_predicate_mark(attempt, predicate, evidence.get(predicate)) for predicate in Predicate],
-        "evidence": list(evidence.values()),
-        "samples": _samples(verdict) if isinstance(verdict, Valid) else [],
-        "files": attempt.files,
-        "notes": attempt.notes,
-        "evaluations": _evaluation_views(attempt.evaluations),
-        "events": [
-            {"name": event.event, "text": _cut(json.dumps(event.data, indent=2, ensure_ascii=False, sort_keys=True))}
-            for event in attempt.events
-        ],
-        "failures": attempt.failures,
-        "commitments": attempt.commitments,
-        "first_pass": attempt.first_pass,
+        "item": item,
+        "summary": report.summary,
+        "manifest": report.manifest,
+        "figures": item.figures,
+        "control": {"text": control_text(item), "holds": control_holds(report)} if item.control else None,
     }
 
 
-def _predicate_mark(attempt: AttemptReport, predicate: Predicate, result: PredicateResult | None) -> dict[str, str]:
-    """A sign, a class for its colour and a word for those who don't see colours."""
-    verdict = attempt.row.verdict
-    failed = isinstance(verdict, Invalid) and verdict.predicate is predicate
-    if failed or (result is not None and result.holds is False):
-        return {"sign": "✗", "kind": "bad", "word": f"{predicate} fails"}
-    if result is not None and result.holds:
-        return {"sign": "✓", "kind": "good", "word": f"{predicate} holds"}
-    return {"sign": "·", "kind": "none", "word": f"{predicate} was not evaluated"}
+def _matrix(document: Document) -> list[dict[str, Any]]:
+    """By level the tasks, and for each task one cell per entry."""
+    cells: dict[tuple[str, str], list[Any]] = {}
+    levels: dict[str, int] = {}
+    for item in document.ranked:
+        for row in item.entry.report.summary.rows:
+            cells.setdefault((row.task, item.entry.name), []).append(row)
+            levels.setdefault(row.task, row.level)
+    names = [item.entry.name for item in document.ranked]
+    found: list[dict[str, Any]] = []
+    for level in sorted(set(levels.values())):
+        tasks = [task for task, of in levels.items() if of == level]
+        lines = [{"task": task, "cells": [_cell(cells.get((task, name), [])) for name in names]} for task in tasks]
+        valid = sum(row.valid for task in tasks for name in names for row in cells.get((task, name), []))
+        total = sum(len(cells.get((task, name), [])) for task in tasks for name in names)
+        found.append({"level": level, "valid": valid, "total": total, "lines": lines})
+    return found
 
 
-def _samples(verdict: Valid) -> list[tuple[int, int, int]]:
-    """(number, cycles, reference cycles) per input."""
+def _cell(rows: Sequence[Any]) -> dict[str, Any]:
+    """What one entry reached on one task: passes, the best speed-up, or the reason of the first failure."""
+    if not rows:
+        return {"kind": "none", "text": "–", "speed": "", "cycles": None, "reference": None, "why": "no attempt"}
+    valid = [row for row in rows if row.valid]
+    best = max(valid, key=lambda row: row.speedup, default=None)
+    text = short_outcome(rows[0].verdict) if len(rows) == 1 else f"{len(valid)} of {len(rows)} valid"
+    kind = "good" if len(valid) == len(rows) else "bad" if not valid else "part"
+    return {
+        "kind": kind,
+        "text": text,
+        "speed": f"{best.speedup:.3f}×" if best else "",
+        "cycles": best.cycles if best else None,
+        "reference": best.reference_cycles if best else None,
+        "why": next(((row.reason or "")[:200] for row in rows if not row.valid), ""),
+    }
+
+
+def _marks(document: Document) -> list[Mark]:
+    several = len(document.ranked) > 1
     return [
-        (number, cycles, reference)
-        for number, (cycles, reference) in enumerate(zip(verdict.samples, verdict.reference_samples, strict=False), 1)
+        Mark(
+            row.task,
+            row.level,
+            row.speedup,
+            "" if row.valid else short_outcome(row.verdict),
+            item.track.arch,
+            item.entry.name if several else "",
+        )
+        for item in document.ranked
+        if not (several and item.control)
+        for row in item.entry.report.summary.rows
     ]
 
 
-def _evaluation_views(evaluations: Sequence[EvaluationReport]) -> list[dict[str, Any]]:
-    views: list[dict[str, Any]] = []
-    before: Mapping[str, str] = {}
-    for number, evaluation in enumerate(evaluations, start=1):
-        views.append(
-            {
-                "number": number,
-                "record": evaluation.record,
-                "log": _cut(evaluation.log),
-                "diff": _diff(before, evaluation.files) if before else None,
-                "files": evaluation.files if not before else {},
-            }
-        )
-        before = evaluation.files
-    return views
+# ---------------------------------------------------------------------------------------------------- data
 
 
-def _diff(before: Mapping[str, str], after: Mapping[str, str]) -> list[tuple[str, str]]:
-    """(kind, line) of the unified difference; kind is `add`, `del`, `head` or `same`."""
-    lines: list[tuple[str, str]] = []
-    for name in sorted(before.keys() | after.keys()):
-        old, new = before.get(name, "").splitlines(), after.get(name, "").splitlines()
-        for line in difflib.unified_diff(old, new, f"before/{name}", f"after/{name}", lineterm="", n=2):
-            kind = {"+": "add", "-": "del", "@": "head"}.get(line[:1], "same")
-            lines.append(("head" if line.startswith(("+++", "---")) else kind, line))
-    return lines
+def _data(document: Document) -> list[dict[str, str]]:
+    """The page's data blocks: `id`, `type` of coding, and text that can't end its element."""
+    blocks = [("rows", _json({"fields": ROW_FIELDS, "rows": document.rows, "predicates": [str(p) for p in Predicate]}))]
+    parts = [("detail", document.details), ("text", document.texts)]
+    groups = [
+        (f"{kind}-{index // BLOCK}", _json(items[index : index + BLOCK]))
+        for kind, items in parts
+        for index in range(0, len(items), BLOCK)
+    ]
+    packed = sum(len(text) for _, text in groups) > PLAIN_LIMIT
+    views = [{"id": name, "coding": "json", "text": text} for name, text in blocks]
+    return views + [
+        {"id": name, "coding": "deflate" if packed else "json", "text": _packed(text) if packed else text}
+        for name, text in groups
+    ]
+
+
+def _json(value: Any) -> str:
+    """JSON that is harmless inside a script element: no `<`, no `&`, none of JavaScript's odd line ends."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # Lone surrogates can't be written as UTF-8.
+    text = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def _packed(text: str) -> str:
+    return base64.b64encode(zlib.compress(text.encode("utf-8"), 9)).decode()
 
 
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.0f} %"
 
 
-def _cut(text: str) -> str:
-    if len(text) <= LOG_LIMIT:
-        return text
-    return f"{text[:LOG_LIMIT]}\n[{len(text) - LOG_LIMIT:,} more characters are in the run folder]"
+def _usd(value: float | None) -> str:
+    return "–" if value is None else f"${value:.2f}"

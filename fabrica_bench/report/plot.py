@@ -1,4 +1,8 @@
-"""The speed-up plot: one mark per valid attempt on a logarithmic axis, as inline SVG."""
+"""The speed-up plot: one line per task on a logarithmic axis, a mark per valid attempt, as inline SVG.
+
+Attempts that would lie on the same spot share a mark, so that the drawing stays small however many there are. The
+shape of a mark tells the target: a circle for WSE-3, a diamond for WSE-2; the two marks of a pair lie on one line.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,8 @@ ROW_HEIGHT: Final = 22
 HEAD_HEIGHT: Final = 26
 GROUP_HEIGHT: Final = 24
 RIGHT_MARGIN: Final = 90
+STEP: Final = 2.0
+"""Marks nearer than this many units on one line are drawn as one."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,8 @@ class Mark:
     level: int
     speedup: float | None
     reason: str
+    target: str = "wse3"
+    entry: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,14 +63,46 @@ class LogAxis:
         return [(2.0**exponent, _ratio(exponent)) for exponent in exponents]
 
 
+@dataclass(frozen=True)
+class TaskLine:
+    """The marks of one task."""
+
+    task: str
+    level: int
+    marks: tuple[Mark, ...]
+
+    @property
+    def valid(self) -> list[Mark]:
+        return [mark for mark in self.marks if mark.speedup is not None]
+
+    @property
+    def text(self) -> str:
+        """What stands at the end of the line: the speed-up, or how many there are; the reason where there is none."""
+        speedups = [mark.speedup for mark in self.valid if mark.speedup is not None]
+        if not speedups:
+            return self.marks[0].reason if len({mark.reason for mark in self.marks}) == 1 else "none valid"
+        if len(self.marks) == 1:
+            return f"{speedups[0]:.3f}×"
+        return f"{len(speedups)} of {len(self.marks)}"
+
+
+def task_lines(marks: Sequence[Mark]) -> list[TaskLine]:
+    """Marks gathered by task, sorted by level, within a level in the given order."""
+    groups: dict[str, list[Mark]] = {}
+    for mark in marks:
+        groups.setdefault(mark.task, []).append(mark)
+    lines = [TaskLine(name, found[0].level, tuple(found)) for name, found in groups.items()]
+    return sorted(lines, key=lambda line: line.level)
+
+
 def speedup_svg(marks: Sequence[Mark]) -> str:
     """Draw the marks grouped by level, within a level in the given order.
 
     Colours come from the page's CSS variables, so the drawing follows dark mode.
     """
-    marks = sorted(marks, key=lambda mark: mark.level)
+    lines = task_lines(marks)
     axis = LogAxis.covering([mark.speedup for mark in marks if mark.speedup is not None])
-    height = HEAD_HEIGHT + len(marks) * ROW_HEIGHT + len({mark.level for mark in marks}) * GROUP_HEIGHT + 8
+    height = HEAD_HEIGHT + len(lines) * ROW_HEIGHT + len({line.level for line in lines}) * GROUP_HEIGHT + 8
     width = LABEL_WIDTH + PLOT_WIDTH + RIGHT_MARGIN
     parts = [
         f'<svg class="plot" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
@@ -73,41 +113,67 @@ def speedup_svg(marks: Sequence[Mark]) -> str:
         kind = "parity" if value == 1.0 else "tick"
         parts.append(f'<line class="{kind}" x1="{x:.1f}" y1="{HEAD_HEIGHT - 6}" x2="{x:.1f}" y2="{height - 4}"/>')
         parts.append(f'<text class="axis" x="{x:.1f}" y="14" text-anchor="middle">{label}</text>')
-    parts.extend(_rows(axis, marks))
+    parts.extend(_rows(axis, lines))
     parts.append("</svg>")
     return "\n".join(parts)
 
 
-def _rows(axis: LogAxis, marks: Sequence[Mark]) -> list[str]:
+def _rows(axis: LogAxis, lines: Sequence[TaskLine]) -> list[str]:
     parts: list[str] = []
     y = float(HEAD_HEIGHT)
     level: int | None = None
-    for mark in marks:
-        if mark.level != level:
-            level = mark.level
+    for line in lines:
+        if line.level != level:
+            level = line.level
             parts.append(f'<text class="group" x="4" y="{y + 17:.1f}">Level {level}</text>')
             y += GROUP_HEIGHT
         middle = y + ROW_HEIGHT / 2
         parts.append(
             f'<text class="label" x="{LABEL_WIDTH - 10}" y="{middle + 4:.1f}" text-anchor="end">'
-            f"{escape(mark.task)}</text>"
+            f"{escape(line.task)}</text>"
         )
-        parts.append(_mark(axis, mark, middle))
+        parts += _line(axis, line, middle)
         y += ROW_HEIGHT
     return parts
 
 
-def _mark(axis: LogAxis, mark: Mark, middle: float) -> str:
-    if mark.speedup is None:
-        return f'<text class="none" x="{LABEL_WIDTH + 6}" y="{middle + 4:.1f}">{escape(mark.reason)}</text>'
-    x, parity = _x(axis, mark.speedup), _x(axis, 1.0)
-    side = "faster" if mark.speedup > 1 else "slower" if mark.speedup < 1 else "same"
-    return (
-        f'<line class="stem {side}" x1="{parity:.1f}" y1="{middle:.1f}" x2="{x:.1f}" y2="{middle:.1f}"/>'
-        f'<circle class="{side}" cx="{x:.1f}" cy="{middle:.1f}" r="5">'
-        f"<title>{escape(mark.task)}: {mark.speedup:.3f}</title></circle>"
-        f'<text class="value" x="{LABEL_WIDTH + PLOT_WIDTH + 14}" y="{middle + 4:.1f}">{mark.speedup:.3f}×</text>'
+def _line(axis: LogAxis, line: TaskLine, middle: float) -> list[str]:
+    if not line.valid:
+        return [f'<text class="none" x="{LABEL_WIDTH + 6}" y="{middle + 4:.1f}">{escape(line.text)}</text>']
+    spots: dict[tuple[str, int], list[Mark]] = {}
+    for mark in line.valid:
+        assert mark.speedup is not None
+        spots.setdefault((mark.target, round(_x(axis, mark.speedup) / STEP)), []).append(mark)
+    parts: list[str] = []
+    parity = _x(axis, 1.0)
+    for (target, _), found in sorted(spots.items()):
+        speedup = found[0].speedup
+        assert speedup is not None
+        x = _x(axis, speedup)
+        side = "faster" if speedup > 1 else "slower" if speedup < 1 else "same"
+        if len(line.marks) == 1:
+            parts.append(
+                f'<line class="stem {side}" x1="{parity:.1f}" y1="{middle:.1f}" x2="{x:.1f}" y2="{middle:.1f}"/>'
+            )
+        title = f"<title>{escape(_title(found))}</title>"
+        if target == "wse2":
+            points = (
+                f"{x:.1f},{middle - 6:.1f} {x + 6:.1f},{middle:.1f} {x:.1f},{middle + 6:.1f} {x - 6:.1f},{middle:.1f}"
+            )
+            parts.append(f'<polygon class="{side}" points="{points}">{title}</polygon>')
+        else:
+            parts.append(f'<circle class="{side}" cx="{x:.1f}" cy="{middle:.1f}" r="5">{title}</circle>')
+    parts.append(
+        f'<text class="value" x="{LABEL_WIDTH + PLOT_WIDTH + 14}" y="{middle + 4:.1f}">{escape(line.text)}</text>'
     )
+    return parts
+
+
+def _title(marks: Sequence[Mark]) -> str:
+    mark = marks[0]
+    who = f" {mark.entry}" if mark.entry else ""
+    more = f" and {len(marks) - 1} more" if len(marks) > 1 else ""
+    return f"{mark.task}{who} ({mark.target}): {mark.speedup:.3f}{more}"
 
 
 def _x(axis: LogAxis, value: float) -> float:

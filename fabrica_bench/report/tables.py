@@ -8,8 +8,10 @@ import json
 from typing import Final
 
 from fabrica_bench.report.data import RunReport
-from fabrica_bench.report.figures import figures
+from fabrica_bench.report.figures import figures, figures_json
 from fabrica_bench.runs.summary import RunRow
+from fabrica_bench.runs.usage import total_usage
+from fabrica_bench.scoring.glossary import GLOSSARY, markdown_glossary
 from fabrica_bench.scoring.verdict import Invalid, NotScored, Valid
 
 COLUMNS: Final = (
@@ -34,7 +36,7 @@ def render_csv(report: RunReport) -> str:
     writer = csv.DictWriter(stream, COLUMNS, extrasaction="raise", lineterminator="\n")
     writer.writeheader()
     for row in report.summary.rows:
-        writer.writerow({name: "" if value is None else _no_formula(value) for name, value in row.to_json().items()})
+        writer.writerow({name: "" if value is None else no_formula(value) for name, value in row.to_json().items()})
     return stream.getvalue()
 
 
@@ -43,9 +45,9 @@ def render_json(report: RunReport) -> str:
     numbers = figures(report.summary)
     body = {
         **{name: value for name, value in report.summary.to_json().items() if name != "run_dir"},
-        "fast_0": numbers.fast_0,
-        "fast_1": numbers.fast_1,
-        "geometric_mean_speedup_of_valid": numbers.geometric_mean,
+        **{name: value for name, value in figures_json(numbers).items() if name != "valid"},
+        "usage": total_usage(attempt.usage for attempt in report.attempts).model_dump(mode="json"),
+        "glossary": dict(GLOSSARY),
         "created": report.manifest.created,
         "config": report.manifest.config,
         "versions": report.manifest.versions,
@@ -60,9 +62,9 @@ def render_markdown(report: RunReport) -> str:
     toolchain = summary.toolchain.get("toolchain", "unknown")
     details = ", ".join(f"{name} {value}" for name, value in summary.toolchain.items() if name != "toolchain")
     lines = [
-        f"## {_cell(summary.agent)}: {numbers.valid} of {numbers.total} valid",
+        f"## {cell_text(summary.agent)}: {numbers.valid} of {numbers.total} valid",
         "",
-        f"Model {_cell(summary.model)}; toolchain {_cell(toolchain)} ({_cell(details)}); "
+        f"Model {cell_text(summary.model)}; toolchain {cell_text(toolchain)} ({cell_text(details)}); "
         f"run {summary.run_id} of {report.manifest.created}.",
         "",
     ]
@@ -73,12 +75,17 @@ def render_markdown(report: RunReport) -> str:
         "|---|---:|---|---:|---:|---:|",
         *(_markdown_row(row) for row in summary.rows),
         "",
-        f"fast_0 {ratio_text(numbers.fast_0)}, fast_1 {ratio_text(numbers.fast_1)} (shares of the scored attempts)"
+        f"fast_0 {ratio_text(numbers.fast_0)} {numbers.fast_0_interval or ''}, "
+        f"fast_1 {ratio_text(numbers.fast_1)} {numbers.fast_1_interval or ''} of the {numbers.scored} scored attempts"
         + (
-            f"; geometric mean speed-up {numbers.geometric_mean:.3f} over the {numbers.valid} valid attempts alone."
+            f"; geometric mean speed-up {numbers.geometric_mean:.3f} {numbers.geometric_mean_interval} over the "
+            f"{numbers.valid} valid attempts alone."
             if numbers.geometric_mean is not None
             else "."
         ),
+        *([", ".join(f"pass@{k} {value:.3f}" for k, value in numbers.pass_at)] if numbers.pass_at else []),
+        "",
+        *markdown_glossary(),
     ]
     return "\n".join(lines) + "\n"
 
@@ -86,9 +93,9 @@ def render_markdown(report: RunReport) -> str:
 def _markdown_row(row: RunRow) -> str:
     name = row.task if row.attempt == 1 else f"{row.task} #{row.attempt}"
     cells = [
-        _cell(name),
+        cell_text(name),
         str(row.level),
-        _cell(row.outcome),
+        cell_text(row.outcome),
         number_text(row.cycles),
         number_text(row.reference_cycles),
         ratio_text(row.speedup),
@@ -113,13 +120,19 @@ def short_outcome(verdict: Valid | Invalid | NotScored) -> str:
     return f"fails {verdict.predicate}" if isinstance(verdict, Invalid) else f"not scored ({verdict.blame})"
 
 
-def _cell(text: str) -> str:
+def percent_text(share: float | None) -> str:
+    """A share in per cent, or a dash."""
+    return "–" if share is None else f"{100 * share:.0f} %"
+
+
+def cell_text(text: str) -> str:
+    """Text for a cell of a Markdown table: one line, nothing in it is markup."""
     flat = " ".join(text.split())
     for char in "\\|`*_<>[]":
         flat = flat.replace(char, f"\\{char}")
     return flat
 
 
-def _no_formula(value: object) -> object:
+def no_formula(value: object) -> object:
     """Text that a spreadsheet would run as a formula gets a leading apostrophe."""
     return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@" and value else value

@@ -14,9 +14,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from fabrica_bench.errors import ExitCode, FabricaError
-from fabrica_bench.plugins import Budget, Candidate, CompileOutcome, TaskView, VisibleRun
+from fabrica_bench.plugins import SEED_VARIABLE, Budget, Candidate, CompileOutcome, TaskView, VisibleRun
 from fabrica_bench.runs.link import Link, LinkFailure
-from fabrica_bench.tasks import tasks_root
+from fabrica_bench.tasks import secret_roots
 from fabrica_bench.toolchains.landlock import Confinement, describe_confinement, python_paths
 from fabrica_bench.toolchains.processes import (
     ChildProcess,
@@ -78,19 +78,24 @@ class AgentAnswer:
     gave_up: tuple[str, ...] = ()
 
 
+def option_variable(name: str) -> str:
+    """Variable of an agent's process that holds an option: `mode` is FABRICA_AGENT_MODE."""
+    return "FABRICA_AGENT_" + name.upper().replace("-", "_")
+
+
 def agent_isolation() -> dict[str, str]:
     """What confines an agent's process."""
     return isolation_report(AGENT_LIMITS, confinement=describe_confinement(network=True))
 
 
-def describe_agent(name: str) -> AgentFacts:
+def describe_agent(name: str, options: Mapping[str, str] | None = None) -> AgentFacts:
     """Ask an agent about itself, in a process of its own: loading a plug-in runs foreign code.
 
     Raises:
         FabricaError: There is no such agent, or its plug-in fails.
     """
     deadline = time.monotonic() + START_DEADLINE_S
-    with tempfile.TemporaryDirectory(prefix="fabrica-agent-") as folder, _start(Path(folder)) as link:
+    with tempfile.TemporaryDirectory(prefix="fabrica-agent-") as folder, _start(Path(folder), options or {}) as link:
         try:
             link.send({"type": "describe", "agent": name}, deadline)
             message = _receive(link, deadline, START_DEADLINE_S)
@@ -113,6 +118,8 @@ def run_agent(
     call: ToolCall,
     log: LogCall,
     inspect: Callable[[Path], None] | None = None,
+    options: Mapping[str, str] | None = None,
+    seed: int = 0,
 ) -> AgentAnswer:
     """Let an agent translate one task.
 
@@ -123,6 +130,8 @@ def run_agent(
         call: Does the work of `AgentTools.compile` and `run_visible`.
         log: Takes the events that the agent logs.
         inspect: Shown the agent's private folder once all its processes are gone.
+        options: The run's options of the agent, see `option_variable`.
+        seed: For whatever the agent draws; it finds it in its environment.
 
     Raises:
         AgentFailure: It crashed, broke the protocol, or exceeded its wall limit and was killed.
@@ -130,7 +139,7 @@ def run_agent(
     deadline = time.monotonic() + budget.wall_s
     with tempfile.TemporaryDirectory(prefix="fabrica-agent-") as folder:
         try:
-            with _start(Path(folder)) as link:
+            with _start(Path(folder), options or {}, seed) as link:
                 return _session(link, name, view, budget, deadline, call, log)
         finally:
             if inspect is not None:
@@ -232,11 +241,12 @@ def _mapping(value: Any) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------- the process
 
 
-def _start(folder: Path) -> Link:
+def _start(folder: Path, options: Mapping[str, str], seed: int = 0) -> Link:
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     passed |= {name: value for name, value in os.environ.items() if name.startswith("FABRICA_AGENT_")}
-    passed |= python_environment()
-    paths = python_paths(hidden=[tasks_root()])
+    passed |= {option_variable(name): value for name, value in options.items()}
+    passed |= {**python_environment(), SEED_VARIABLE: str(seed)}
+    paths = python_paths(hidden=secret_roots())
     with Confinement(read=paths.read, listed=paths.listed, write=[folder], network=True) as confinement:
         child = ChildProcess(
             [sys.executable, "-P", "-m", "fabrica_bench.runs.agent_host"],

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import platform
-import secrets
-import shutil
-import sys
-import tempfile
+import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from fabrica_bench.errors import ExitCode, FabricaError
-from fabrica_bench.firewall.bundle import editable_files
-from fabrica_bench.runs.agent_process import agent_isolation, describe_agent
+from fabrica_bench.runs.cache import EvaluationCache, shared_folder
 from fabrica_bench.runs.config import RunConfig
 from fabrica_bench.runs.events import EventKind, Progress, RunEvent, no_progress
 from fabrica_bench.runs.job import JobSpec
-from fabrica_bench.runs.keys import find_key, fresh_key
-from fabrica_bench.runs.manifest import Manifest, config_difference, task_difference
+from fabrica_bench.runs.opening import environment_versions, load_tasks, open_run
 from fabrica_bench.runs.records import (
     AgentEvent,
     AnyRecord,
@@ -29,24 +21,22 @@ from fabrica_bench.runs.records import (
     Evaluation,
     JobFailed,
     JobStarted,
+    Measured,
     SessionEnded,
     SessionStarted,
     VerdictRecord,
-    utc_now,
 )
-from fabrica_bench.runs.store import MANIFEST_NAME, RunStore
+from fabrica_bench.runs.store import RunStore
 from fabrica_bench.runs.summary import RunSummary, summarize
-from fabrica_bench.runs.workers import JobFailure, RunningJob, Workers
+from fabrica_bench.runs.usage import Usage
+from fabrica_bench.runs.workers import EvaluationBoard, Executor, JobFailure, LocalExecutor, RunningJob, Workers
 from fabrica_bench.scoring.inputs import held_out_seeds
-from fabrica_bench.scoring.staging import task_digest
 from fabrica_bench.scoring.verdict import Blame, NotScored, outcome_text, parse_verdict
-from fabrica_bench.tasks import Task, load_task
-from fabrica_bench.tasks.seeds import HeldOutKey, commitment
-from fabrica_bench.toolchains import get_toolchain
-from fabrica_bench.version import SUITE_VERSION, __version__
+from fabrica_bench.tasks import Task
+from fabrica_bench.tasks.seeds import HeldOutKey
+from fabrica_bench.plugins import USAGE_EVENT
 
-MIN_FREE_BYTES: Final = 64 << 20
-"""Free space at the start, for records and for temporary files; less would end in a failure half-way."""
+__all__ = ["RunInterrupted", "environment_versions", "execute_run", "finished_jobs", "make_executor"]
 
 ATTEMPTS_PER_JOB: Final = 2
 """How often a job is tried when it fails through no fault of agent or candidate."""
@@ -72,10 +62,9 @@ def execute_run(config: RunConfig, progress: Progress = no_progress) -> RunSumma
         FabricaError: An unknown name, an unusable toolchain, a different run in the folder, no space left, ...
         RunInterrupted: Ctrl-C.
     """
-    tasks = [load_task(name) for name in config.tasks]
+    tasks = load_tasks(config)
     config = config.model_copy(update={"tasks": tuple(task.name for task in tasks)})
-    _check(config, tasks)
-    store, key = _open(config, tasks)
+    store, key = open_run(config, tasks)
     with store:
         return _Session(config, tasks, store, key, progress).run()
 
@@ -90,119 +79,17 @@ def finished_jobs(records: list[AnyRecord]) -> set[tuple[str, int]]:
     }
 
 
-def environment_versions() -> dict[str, str]:
-    """Versions that a result may depend on."""
-    return {
-        "fabrica-bench": __version__,
-        "suite": SUITE_VERSION,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "platform": f"{sys.platform} {platform.machine()}",
-    }
+def make_executor(cluster: str | None) -> Executor:
+    """What starts the jobs: this machine, or a Dask cluster.
 
+    Raises:
+        FabricaError: The extra `cluster` isn't installed, or the scheduler doesn't answer.
+    """
+    if cluster is None:
+        return LocalExecutor()
+    from fabrica_bench.runs.cluster import DaskExecutor
 
-# ------------------------------------------------------------------------------------------------- opening
-
-
-def _check(config: RunConfig, tasks: list[Task]) -> None:
-    names = [task.name for task in tasks]
-    for name in names:
-        if names.count(name) > 1:
-            raise FabricaError(f"task {name} is named twice", place="--filter", code=ExitCode.USAGE)
-    for task in tasks:
-        task.size(config.size)
-        editable_files(task, config.workflow)
-        if config.arch not in task.spec.bundle.archs:
-            raise FabricaError(
-                f"task {task.name} has no reference for {config.arch}",
-                place=str(task.root / "spec.yaml"),
-                remedy=f"use --arch {' or '.join(task.spec.bundle.archs)}",
-                code=ExitCode.USAGE,
-            )
-
-
-def _open(config: RunConfig, tasks: list[Task]) -> tuple[RunStore, HeldOutKey]:
-    if (config.out / MANIFEST_NAME).exists():
-        store = RunStore.resume(config.out)
-        try:
-            _require_same(store, config, tasks)
-            return store, find_key(store.manifest.key_fingerprint, config.key_file)
-        except BaseException:
-            store.close()
-            raise
-    if config.out.exists() and not config.out.is_dir():
-        raise FabricaError("not a folder", place=str(config.out), remedy="choose another one with --out")
-    if config.out.is_dir() and any(config.out.iterdir()) and not (config.out / "lock").exists():
-        raise FabricaError(
-            "the folder is not empty and holds no run",
-            place=str(config.out),
-            remedy="choose another one with --out",
-            code=ExitCode.USAGE,
-        )
-    parent = _existing_parent(config.out)
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise FabricaError(
-            "the run folder can't be made: no permission to write here",
-            place=str(parent),
-            remedy="choose another place with --out DIR",
-            code=ExitCode.ENVIRONMENT,
-        )
-    _require_space(parent)
-    agent = describe_agent(config.agent)
-    toolchain = get_toolchain(config.toolchain)
-    key = HeldOutKey.from_file(config.key_file) if config.key_file is not None else fresh_key()
-    manifest = Manifest(
-        run_id=f"{utc_now()[:19].replace(':', '').replace('-', '')}-{secrets.token_hex(3)}",
-        created=utc_now(),
-        config=config.frozen(),
-        model=agent.model,
-        control=agent.control,
-        versions=environment_versions(),
-        toolchain=toolchain.describe(),
-        isolation={"agent": agent_isolation(), "toolchain": toolchain.isolation()},
-        key_fingerprint=key.fingerprint,
-        commitments={task.name: tuple(commitment(seed) for seed in held_out_seeds(task, key)) for task in tasks},
-        tasks={task.name: task_digest(task) for task in tasks},
-    )
-    return RunStore.create(config.out, manifest), key
-
-
-def _require_same(store: RunStore, config: RunConfig, tasks: list[Task]) -> None:
-    """Refuse to mix results of different configurations, tasks or versions in one run."""
-    old = store.manifest
-    differences = config_difference(old.config, config.frozen())
-    differences += task_difference(old.tasks, {task.name: task_digest(task) for task in tasks})
-    differences += config_difference(dict(old.toolchain), get_toolchain(config.toolchain).describe())
-    differences += config_difference(dict(old.versions), environment_versions())
-    if differences:
-        raise FabricaError(
-            f"the run in this folder was made under other conditions: {'; '.join(differences)}",
-            place=str(store.run_dir),
-            remedy="give the same options to continue it, or choose another --out",
-            code=ExitCode.USAGE,
-        )
-
-
-def _existing_parent(path: Path) -> Path:
-    path = path.absolute()
-    while not path.exists():
-        path = path.parent
-    return path
-
-
-def _require_space(*folders: Path) -> None:
-    for folder in [*folders, Path(tempfile.gettempdir())]:
-        free = shutil.disk_usage(folder).free
-        if free < MIN_FREE_BYTES:
-            raise FabricaError(
-                f"no space left to start: {free >> 20} MiB free, {MIN_FREE_BYTES >> 20} MiB needed",
-                place=str(folder),
-                remedy="free some space, choose another --out, or set TMPDIR",
-                code=ExitCode.ENVIRONMENT,
-            )
-
-
-# ------------------------------------------------------------------------------------------------- working
+    return DaskExecutor(cluster)
 
 
 class _Session:
@@ -217,21 +104,30 @@ class _Session:
         self._key = key
         self._progress = progress
         self._tries: dict[tuple[str, int], int] = {}
-        self._done = finished_jobs(store.records())
+        records = store.records()
+        self._done = finished_jobs(records)
+        self._cache = EvaluationCache(shared_folder())
+        self._cost = 0.0
+        for record in records:
+            self._remember(record)
         self._begin = time.monotonic()
         self._workers: Workers | None = None
+        self._too_dear = False
+        self._replayed = _Replayed(config.replay) if config.replay is not None else None
+
+    def _remember(self, record: AnyRecord) -> None:
+        """Take over what an earlier session measured and spent."""
+        if isinstance(record, Measured):
+            self._cache.learn(record.key, record.evaluation)
+        elif isinstance(record, AgentEvent) and record.event == USAGE_EVENT:
+            self._cost += Usage().plus(record.data).cost_usd or 0.0
 
     @property
     def _total(self) -> int:
         return len(self._tasks) * self._config.repeat
 
     def run(self) -> RunSummary:
-        owed = [
-            (name, attempt)
-            for name in self._tasks
-            for attempt in range(1, self._config.repeat + 1)
-            if (name, attempt) not in self._done
-        ]
+        owed = [job for job in self._config.order() if job not in self._done]
         self._store.append(SessionStarted(finished=len(self._done), total=self._total, jobs=self._config.jobs))
         self._say(EventKind.RUN_STARTED, self._opening_text(len(owed)), data=self._opening_data())
         try:
@@ -246,7 +142,11 @@ class _Session:
         except FabricaError as error:
             self._end("failed", str(error))
             raise
-        self._store.append(SessionEnded(reason="finished"))
+        if self._too_dear:
+            self._end("cost", f"{self._cost:.2f} of {self._config.max_cost} US dollars are spent")
+        else:
+            self._store.append(SessionEnded(reason="finished"))
+        self._cache.prune()
         summary = summarize(self._store.run_dir, self._store.manifest, self._store.records())
         seconds = time.monotonic() - self._begin
         self._say(
@@ -263,11 +163,34 @@ class _Session:
             on_start=self._on_start,
             on_message=self._on_message,
             on_failure=self._on_failure,
+            board=EvaluationBoard(self._cache, self._on_measured),
+            executor=make_executor(self._config.cluster),
         ) as workers:
             self._workers = workers
+            self._watch_cost()
             for name, attempt in owed:
-                workers.submit(self._spec(name, attempt))
+                if self._replayed is not None and not self._replayed.holds(name, attempt):
+                    self._record_nothing(name, attempt)
+                else:
+                    workers.submit(self._spec(name, attempt))
             workers.run()
+
+    def _record_nothing(self, name: str, attempt: int) -> None:
+        """The replayed run has no program for this attempt, so there is none to score here either."""
+        record = VerdictRecord(
+            task=name,
+            level=self._tasks[name].spec.level,
+            attempt=attempt,
+            verdict=NotScored(blame=Blame.AGENT, reason="the replayed run has no candidate for this attempt"),
+            key="",
+            candidate=None,
+            model=self._store.manifest.model,
+            evaluations=0,
+            commitments=(),
+            seconds=0.0,
+        )
+        self._store.append(record)
+        self._done.add((name, attempt))
 
     def _spec(self, name: str, attempt: int) -> JobSpec:
         config, manifest = self._config, self._store.manifest
@@ -282,6 +205,11 @@ class _Session:
             size=config.size,
             workflow=config.workflow,
             budget=config.budget,
+            agent_options=config.options,
+            agent_seed=config.agent_seed(name, attempt),
+            tasks_dir=None if config.tasks_dir is None else str(config.tasks_dir.absolute()),
+            digest=manifest.tasks[name],
+            files=None if self._replayed is None else self._replayed.files(name, attempt),
         )
 
     # ---------------------------------------------------------------------------------------- callbacks
@@ -290,6 +218,8 @@ class _Session:
         spec = job.spec
         self._tries[spec.task, spec.attempt] = self._tries.get((spec.task, spec.attempt), 0) + 1
         self._store.append(JobStarted(task=spec.task, attempt=spec.attempt))
+        if spec.files is not None and self._replayed is not None:
+            self._replayed.pass_on(self._store, spec.task, spec.attempt)
         self._tell(job, EventKind.JOB_STARTED, "started", {"limit_s": job.limit_s})
 
     def _on_message(self, job: RunningJob, message: dict[str, Any]) -> None:
@@ -300,6 +230,8 @@ class _Session:
             case "agent_event":
                 event = AgentEvent(task=task, attempt=attempt, event=message["event"], data=message["data"])
                 self._store.append(event)
+                self._remember(event)
+                self._watch_cost()
             case "evaluation":
                 self._on_evaluation(job, message)
             case "candidate":
@@ -314,6 +246,23 @@ class _Session:
                 self._store.append(record)
             case "verdict":
                 self._on_verdict(job, message)
+
+    def _on_measured(self, job: RunningJob, key: str, evaluation: Mapping[str, Any], taken_over: bool) -> None:
+        record = Measured(
+            task=job.spec.task,
+            attempt=job.spec.attempt,
+            key=key,
+            evaluation=dict(evaluation),
+            taken_over=taken_over,
+        )
+        self._store.append(record)
+
+    def _watch_cost(self) -> None:
+        """Start nothing more once the limit is reached; what runs is finished, so that no paid work is lost."""
+        limit = self._config.max_cost
+        if limit is not None and self._cost >= limit and self._workers is not None:
+            self._too_dear = True
+            self._workers.stop()
 
     def _on_evaluation(self, job: RunningJob, message: dict[str, Any]) -> None:
         log = message["log"]
@@ -336,8 +285,6 @@ class _Session:
         self._tell(job, EventKind.JOB_PROGRESS, text, {"stage": "evaluation"})
 
     def _on_verdict(self, job: RunningJob, message: dict[str, Any]) -> None:
-        import json
-
         spec = job.spec
         record = VerdictRecord(
             task=spec.task,
@@ -348,6 +295,7 @@ class _Session:
             candidate=message["candidate"],
             model=message["model"],
             evaluations=message["evaluations"],
+            usage=Usage.model_validate(message["usage"]),
             commitments=tuple(message["commitments"]),
             reference_share=message["reference_share"],
             seconds=job.seconds,
@@ -408,7 +356,7 @@ class _Session:
     def _opening_text(self, owed: int) -> str:
         manifest = self._store.manifest
         kept = f", {len(self._done)} already finished" if self._done else ""
-        return f"agent {self._config.agent} ({manifest.model}) on {owed} tasks{kept}"
+        return f"agent {self._config.agent} ({manifest.model}) on {owed} attempts{kept}"
 
     def _opening_data(self) -> dict[str, object]:
         return {
@@ -420,3 +368,28 @@ class _Session:
             "jobs": self._config.jobs,
             "toolchain": self._store.manifest.toolchain,
         }
+
+
+class _Replayed:
+    """The candidates of a finished run."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._store = RunStore.open(run_dir)
+        records = self._store.records()
+        self._candidates = {(r.task, r.attempt): r for r in records if isinstance(r, CandidateRecord)}
+
+    def holds(self, task: str, attempt: int) -> bool:
+        """Whether there is a candidate for the attempt."""
+        return (task, attempt) in self._candidates
+
+    def files(self, task: str, attempt: int) -> dict[str, str]:
+        """Its files."""
+        files = self._candidates[task, attempt].files
+        return {name: self._store.get_text(digest) for name, digest in files.items()}
+
+    def pass_on(self, store: RunStore, task: str, attempt: int) -> None:
+        """Record the candidate in the run that replays it, so that it can be shown and verified there."""
+        record = self._candidates[task, attempt]
+        for text in self.files(task, attempt).values():
+            store.put_text(text)
+        store.append(record)

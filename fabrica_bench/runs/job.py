@@ -8,6 +8,8 @@ seeds, so that nothing that an agent could reach ever knows them. Writes JSON li
     {"type": "evaluation", ...}        a compile or visible run of the agent
     {"type": "candidate", ...}         its answer, when there is one
     {"type": "sealed"}                 answered by {"type": "seeds", "seeds": ["...", ...]}
+    {"type": "lookup", "key": ...}     answered by {"type": "found", "evaluation": {...} or null}; the job computes null
+    {"type": "measured", "key": ..., "evaluation": {...}}
     {"type": "verdict", ...} | {"type": "failed", "code": N, "reason": ...}
 """
 
@@ -21,19 +23,22 @@ from collections.abc import Mapping
 from statistics import median_low
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
 from fabrica_bench.firewall.disguise import disguised
 from fabrica_bench.firewall.screening import Screen, reference_share
 from fabrica_bench.firewall.view import task_view
-from fabrica_bench.plugins import Budget, Candidate, CompileOutcome, VisibleRun, Workflow
+from fabrica_bench.plugins import USAGE_EVENT, Budget, Candidate, CompileOutcome, VisibleRun, Workflow
 from fabrica_bench.runs.agent_process import AgentFailure, run_agent
+from fabrica_bench.runs.cache import evaluation_from_json, evaluation_to_json
+from fabrica_bench.runs.usage import Usage
 from fabrica_bench.scoring.candidate import CandidateError, candidate_digest, read_candidate
+from fabrica_bench.scoring.conditions import Conditions
 from fabrica_bench.scoring.inputs import held_out_cases, visible_cases
 from fabrica_bench.scoring.scorer import Scorer, invalid_contract
 from fabrica_bench.scoring.staging import task_digest
-from fabrica_bench.scoring.validity import Conditions, build_only, content_key
+from fabrica_bench.scoring.validity import Evaluation
 from fabrica_bench.scoring.verdict import Blame, Invalid, NotScored, Valid
 from fabrica_bench.tasks import load_task
 from fabrica_bench.tasks.spec import Arch
@@ -51,7 +56,15 @@ COPY_CONTROL: Final = "copycat"
 
 
 class JobSpec(BaseModel):
-    """What a job is told at its start. `files` skips the agent and scores these."""
+    """What a job is told at its start.
+
+    Attributes:
+        agent_options: The run's options of the agent.
+        agent_seed: For whatever the agent draws.
+        tasks_dir: Folder of the tasks; None for the one that is found.
+        digest: What the task's digest has to be: on another machine, its folder may hold something else.
+        files: Skips the agent and scores these.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -65,6 +78,10 @@ class JobSpec(BaseModel):
     size: str
     workflow: Workflow
     budget: Budget
+    agent_options: dict[str, str] = Field(default_factory=dict)
+    agent_seed: int = 0
+    tasks_dir: str | None = None
+    digest: str | None = None
     files: dict[str, str] | None = None
 
 
@@ -75,11 +92,20 @@ class Job:
         self.spec = spec
         self._channel = channel
         self.task = load_task(spec.task)
+        if spec.digest is not None and task_digest(self.task) != spec.digest:
+            raise FabricaError(
+                f"task {spec.task} here isn't the one of the run: its digest differs",
+                place=str(self.task.root),
+                remedy="install the same version with the same tasks wherever jobs run",
+                code=ExitCode.HARNESS,
+            )
         self.toolchain = get_toolchain(spec.toolchain)
-        self.scorer = Scorer(Conditions(self.task, self.toolchain, spec.arch, spec.size, spec.workflow))
+        conditions = Conditions(self.task, self.toolchain, spec.arch, spec.size, spec.workflow)
+        self.scorer = Scorer(conditions, _RemoteStore(channel), repeat=spec.attempt)
         self.visible = visible_cases(self.task)
         self.screen = Screen(self.task, spec.workflow)
         self.evaluations = 0
+        self.usage = Usage()
         self.model = spec.model
 
     def run(self) -> None:
@@ -106,10 +132,11 @@ class Job:
         self._emit(
             "verdict",
             verdict=verdict.model_dump(mode="json"),
-            key=content_key(self.scorer.conditions, files, cases, task_digest(self.task)),
+            key=self.scorer.key(files, cases),
             candidate=digest,
             model=self.model,
             evaluations=self.evaluations,
+            usage=self.usage.model_dump(mode="json"),
             commitments=commitments,
             reference_share=share,
         )
@@ -125,7 +152,14 @@ class Job:
         begin = time.monotonic()
         try:
             answer = run_agent(
-                spec.agent, view, spec.budget, call=self._call, log=self._log, inspect=self.screen.folder
+                spec.agent,
+                view,
+                spec.budget,
+                call=self._call,
+                log=self._log,
+                options=spec.agent_options,
+                seed=spec.agent_seed,
+                inspect=self.screen.folder,
             )
         except AgentFailure as failure:
             return NotScored(blame=Blame.AGENT, reason=f"the agent failed: {failure}")
@@ -185,7 +219,7 @@ class Job:
             checked = read_candidate(files, self.scorer.editable)
         except CandidateError as error:
             return CompileOutcome(ok=False, diagnostics=[str(error)])
-        result = build_only(self.scorer.conditions, checked)
+        result = self.scorer.compile(checked)
         return CompileOutcome(ok=result.ok, diagnostics=[str(item) for item in result.diagnostics])
 
     def _run_visible(self, files: Mapping[str, str]) -> VisibleRun:
@@ -203,10 +237,29 @@ class Job:
 
     def _log(self, event: str, data: dict[str, Any]) -> None:
         self.screen.data(data, f"the agent's event {event!r}")
+        if event == USAGE_EVENT:
+            self.usage = self.usage.plus(data)
         self._emit("agent_event", event=event, data=data)
 
     def _emit(self, kind: str, **data: Any) -> None:
         self._channel.send({"type": kind, **data})
+
+
+class _RemoteStore:
+    """The coordinator's evaluations: asked for by key, answered when another job has finished what it computes."""
+
+    def __init__(self, channel: _Channel) -> None:
+        self._channel = channel
+
+    def find(self, key: str) -> Evaluation | None:
+        """See `EvaluationStore`."""
+        self._channel.send({"type": "lookup", "key": key})
+        found = self._channel.receive()["evaluation"]
+        return None if found is None else evaluation_from_json(found)
+
+    def keep(self, key: str, evaluation: Evaluation) -> None:
+        """See `EvaluationStore`."""
+        self._channel.send({"type": "measured", "key": key, "evaluation": evaluation_to_json(evaluation)})
 
 
 class _Channel:
@@ -238,7 +291,9 @@ def main() -> int:
     channel = _Channel()
     adopt_orphans()
     try:
-        Job(JobSpec.model_validate(channel.receive()), channel).run()
+        job = Job(JobSpec.model_validate(channel.receive()), channel)
+        with job.scorer:
+            job.run()
     except FabricaError as error:
         return _fail(channel, error)
     except OSError as error:

@@ -105,7 +105,7 @@ class Link:
             return None
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
-        return _parse(line)
+        return parse_message(line)
 
     @property
     def ended(self) -> bool:
@@ -152,7 +152,12 @@ class Link:
                 del self._stderr[:-STDERR_LIMIT]
 
 
-def _parse(line: bytes) -> dict[str, Any]:
+def parse_message(line: bytes) -> dict[str, Any]:
+    """One line as a message.
+
+    Raises:
+        LinkFailure: It isn't a JSON object with a type.
+    """
     try:
         message = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -25,6 +25,9 @@ class Manifest(BaseModel):
         key_fingerprint: Fingerprint of the held-out key; never the key.
         commitments: For each task the SHA-256 commitments of its held-out seeds.
         tasks: For each task the digest over its bundle, spec and oracle.
+        tasks_dir: Folder of the tasks, empty for those that came with the installation.
+        environment: Machine and settings that don't decide results: cores, kernel, variables of the agent. Values of
+            variables whose names look like secrets are left out.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,6 +43,8 @@ class Manifest(BaseModel):
     key_fingerprint: str
     commitments: dict[str, tuple[str, ...]]
     tasks: dict[str, str]
+    tasks_dir: str = ""
+    environment: dict[str, str] = {}
 
     def to_text(self) -> str:
         """Indented JSON, for people too."""

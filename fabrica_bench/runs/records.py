@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from fabrica_bench.runs.usage import Usage
 from fabrica_bench.scoring.verdict import Verdict
 
 
@@ -89,6 +90,7 @@ class VerdictRecord(_Record):
         candidate: Digest over the candidate's files; None when there was no candidate.
         reference: Digest over the reference's files.
         commitments: SHA-256 commitments of the held-out seeds used.
+        usage: Tokens and cost of the agent's model calls.
         reference_share: Share of a reference kernel's distinctive text that the candidate holds (0 to 1, see
             `fabrica_bench.integrity.leakage`): a hint for people, not a verdict, because small kernels look alike.
             None for the reference itself and where there is no candidate.
@@ -105,8 +107,24 @@ class VerdictRecord(_Record):
     model: str
     evaluations: int
     commitments: tuple[str, ...]
+    usage: Usage = Usage()
     reference_share: float | None = None
     seconds: float
+
+
+class Measured(_Record):
+    """An evaluation of a program on one kind of input, under its content key; nothing with this key is computed again.
+
+    `evaluation` holds the predicates' results, the cycles by input and the end of the log.
+    """
+
+    record: Literal["measured"] = "measured"
+    task: str
+    attempt: int
+    key: str
+    evaluation: dict[str, Any]
+    taken_over: bool = False
+    """It came from another run's evaluation under the same key."""
 
 
 class JobFailed(_Record):
@@ -123,17 +141,33 @@ class SessionEnded(_Record):
     """A process stopped working on the run."""
 
     record: Literal["session_ended"] = "session_ended"
-    reason: Literal["finished", "interrupted", "failed"]
+    reason: Literal["finished", "interrupted", "failed", "cost"]
     detail: str = ""
 
 
 Record = Annotated[
-    SessionStarted | JobStarted | AgentEvent | Evaluation | CandidateRecord | VerdictRecord | JobFailed | SessionEnded,
+    SessionStarted
+    | JobStarted
+    | AgentEvent
+    | Evaluation
+    | CandidateRecord
+    | Measured
+    | VerdictRecord
+    | JobFailed
+    | SessionEnded,
     Field(discriminator="record"),
 ]
 
 AnyRecord = (
-    SessionStarted | JobStarted | AgentEvent | Evaluation | CandidateRecord | VerdictRecord | JobFailed | SessionEnded
+    SessionStarted
+    | JobStarted
+    | AgentEvent
+    | Evaluation
+    | CandidateRecord
+    | Measured
+    | VerdictRecord
+    | JobFailed
+    | SessionEnded
 )
 
 RECORD_ADAPTER: TypeAdapter[AnyRecord] = TypeAdapter(Record)

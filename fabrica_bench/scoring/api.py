@@ -54,9 +54,9 @@ def score(
         >>> verdict.kind  # doctest: +SKIP
         'valid'
     """
+    from fabrica_bench.scoring.conditions import Conditions
     from fabrica_bench.scoring.inputs import held_out_cases, held_out_seeds, visible_cases
     from fabrica_bench.scoring.scorer import Scorer
-    from fabrica_bench.scoring.validity import Conditions
     from fabrica_bench.tasks import load_task
     from fabrica_bench.tasks.seeds import HeldOutKey
     from fabrica_bench.toolchains import get_toolchain
@@ -68,4 +68,5 @@ def score(
     cases = (*visible_cases(resolved), *held_out_cases(resolved, seeds))
     conditions = Conditions(resolved, backend, arch, size, workflow)
     source = Path(candidate) if isinstance(candidate, str) else candidate
-    return Scorer(conditions).score(source, cases, trusted=trusted)
+    with Scorer(conditions) as scorer:
+        return scorer.score(source, cases, trusted=trusted)

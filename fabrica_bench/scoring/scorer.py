@@ -3,34 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median_low
+from typing import Protocol
 
 from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.firewall.bundle import editable_files, reference_files
 from fabrica_bench.firewall.screening import candidate_leaks
 from fabrica_bench.integrity.findings import Finding
-from fabrica_bench.scoring.candidate import CandidateError, candidate_digest, read_candidate
+from fabrica_bench.scoring.candidate import CandidateError, read_candidate
+from fabrica_bench.scoring.conditions import Conditions, HarnessFault
 from fabrica_bench.scoring.inputs import InputCase
-from fabrica_bench.scoring.validity import Conditions, Evaluation, HarnessFault, evaluate
+from fabrica_bench.scoring.staging import task_digest
+from fabrica_bench.scoring.validity import Evaluation, combine, content_key, evaluate_groups, split_cases
 from fabrica_bench.scoring.verdict import Blame, Invalid, NotScored, Predicate, PredicateResult, Valid
+from fabrica_bench.scoring.workshop import Workshop
+from fabrica_bench.toolchains.protocol import BuildResult
 
 AnyVerdict = Valid | Invalid | NotScored
+
+
+class EvaluationStore(Protocol):
+    """Where finished evaluations are kept by content key, so that none is computed twice."""
+
+    def find(self, key: str) -> Evaluation | None:
+        """The evaluation with this key; None when the caller has to compute it and then `keep` it."""
+        ...
+
+    def keep(self, key: str, evaluation: Evaluation) -> None:
+        """Store a finished evaluation."""
+        ...
+
+
+class MemoryStore:
+    """Keeps evaluations in this process."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Evaluation] = {}
+
+    def find(self, key: str) -> Evaluation | None:
+        """See `EvaluationStore`."""
+        return self._kept.get(key)
+
+    def keep(self, key: str, evaluation: Evaluation) -> None:
+        """See `EvaluationStore`."""
+        self._kept[key] = evaluation
 
 
 class Scorer:
     """Turns candidates into verdicts.
 
-    Evaluations are kept by content, so that the reference (and a candidate that equals it) is built and run once per
-    set of inputs.
+    Evaluations are kept by content, visible and held-out inputs apart: what an agent has run on the visible ones is
+    not run again for the score, and the reference (and a candidate that equals it) is measured once.
 
     Args:
         conditions: Task, toolchain, target, size and workflow; the same for candidate and reference.
+        store: Where evaluations are kept; in memory by default.
+        repeat: Number of the attempt, which keeps measurements of different attempts apart; the reference's are shared.
     """
 
-    def __init__(self, conditions: Conditions) -> None:
+    def __init__(self, conditions: Conditions, store: EvaluationStore | None = None, *, repeat: int = 1) -> None:
         self.conditions = conditions
-        self._kept: dict[tuple[str, tuple[InputCase, ...]], Evaluation] = {}
+        self.workshop = Workshop(conditions)
+        self._store = store or MemoryStore()
+        self._repeat = repeat
+        self._digest = task_digest(conditions.task)
+
+    def __enter__(self) -> Scorer:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove what was built."""
+        self.workshop.close()
 
     @property
     def editable(self) -> tuple[str, ...]:
@@ -41,12 +89,52 @@ class Scorer:
         """The expert reference as a candidate."""
         return reference_files(self.conditions.task, self.conditions.workflow)
 
+    def compile(self, files: Mapping[str, str]) -> BuildResult:
+        """Build a candidate, or say what came of it before; its log names no temporary path."""
+        built = self.workshop.build(files)
+        result = built.result
+        return BuildResult(result.ok, result.diagnostics, None, built.stage.scrub(result.log), result.seconds)
+
+    def key(self, files: Mapping[str, str], cases: Sequence[InputCase]) -> str:
+        """Content key of an evaluation, see `fabrica_bench.scoring.validity.content_key`."""
+        repeat = 0 if dict(files) == self.reference_files() else self._repeat
+        return content_key(self.conditions, files, cases, self._digest, repeat)
+
     def evaluate(self, files: Mapping[str, str], cases: Sequence[InputCase]) -> Evaluation:
         """The five predicates; see `fabrica_bench.scoring.validity.evaluate`."""
-        key = (candidate_digest(files), tuple(cases))
-        if key not in self._kept:
-            self._kept[key] = evaluate(self.conditions, files, cases)
-        return self._kept[key]
+        groups = split_cases(cases)
+        keys = [self.key(files, group) for group in groups]
+        if dict(files) == self.reference_files():
+            return combine(self._of_reference(files, groups, keys))
+        found: list[Evaluation] = []
+        for group, key in zip(groups, keys, strict=True):
+            found.append(self._store.find(key) or self._measure(files, [group], [key], trusted=False)[0])
+            if not found[-1].ok:
+                break  # held-out inputs are only run when the visible ones hold
+        return combine(found)
+
+    def _of_reference(
+        self, files: Mapping[str, str], groups: Sequence[Sequence[InputCase]], keys: Sequence[str]
+    ) -> list[Evaluation]:
+        """The reference is ours: what isn't known of it is measured in one batch, held-out inputs included."""
+        found = {key: kept for key in keys if (kept := self._store.find(key)) is not None}
+        missing = [index for index, key in enumerate(keys) if key not in found]
+        if missing:
+            wanted = [keys[index] for index in missing]
+            measured = self._measure(files, [groups[index] for index in missing], wanted, trusted=True)
+            found.update(zip(wanted, measured, strict=True))
+        return [found[key] for key in keys]
+
+    def _measure(
+        self, files: Mapping[str, str], groups: Sequence[Sequence[InputCase]], keys: Sequence[str], *, trusted: bool
+    ) -> list[Evaluation]:
+        measured = evaluate_groups(self.conditions, files, groups, workshop=self.workshop, trusted=trusted)
+        # What a program printed about held-out inputs is kept nowhere.
+        hidden = [any(case.kind == "held-out" for case in group) for group in groups]
+        measured = [replace(e, log="") if secret else e for e, secret in zip(measured, hidden, strict=True)]
+        for key, evaluation in zip(keys, measured, strict=True):
+            self._store.keep(key, evaluation)
+        return measured
 
     def reference(self, cases: Sequence[InputCase]) -> Evaluation:
         """The reference's evaluation on these inputs.

@@ -8,6 +8,7 @@ anywhere else. Visible inputs come first, and the held-out ones are only run whe
 from __future__ import annotations
 
 import hashlib
+import itertools
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,74 +17,31 @@ from typing import Final
 
 import numpy as np
 
-from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
-from fabrica_bench.firewall.bundle import bundle_texts, frozen_texts
+from fabrica_bench.errors import from_os_error
+from fabrica_bench.firewall.bundle import bundle_texts
 from fabrica_bench.integrity.findings import Finding, Predicate
 from fabrica_bench.integrity.frozen import BrokenReference, check_frozen
 from fabrica_bench.integrity.outputs import RunOutputs, check_outputs, read_outputs
 from fabrica_bench.integrity.timers import check_timers, decode_stamps
-from fabrica_bench.plugins import Workflow
+from fabrica_bench.scoring.candidate import candidate_digest
+from fabrica_bench.scoring.conditions import BUILD_DEADLINE_S, Conditions, HarnessFault
 from fabrica_bench.scoring.inputs import InputCase
 from fabrica_bench.scoring.staging import Stage
 from fabrica_bench.scoring.verdict import PredicateResult
-from fabrica_bench.tasks import Arrays, Task
-from fabrica_bench.tasks.spec import FABRIC_OFFSETS, Arch
+from fabrica_bench.scoring.workshop import Workshop, require_space
+from fabrica_bench.tasks import Arrays
 from fabrica_bench.toolchains.commands import INPUTS_NAME
-from fabrica_bench.toolchains.protocol import BuildOptions, BuildResult, RunRequest, RunResult, Toolchain
+from fabrica_bench.toolchains.protocol import BuildResult, RunRequest, RunResult
+from fabrica_bench.version import SUITE_VERSION, __version__
 
-BUILD_DEADLINE_S: Final = 120.0
 RUN_DEADLINE_S: Final = 180.0
-"""Wall limits are a backstop only: the simulator's own cycle budget decides."""
+"""Wall limit of one run: a backstop only, the simulator's own cycle budget decides."""
 
 MAX_CYCLES: Final = 10_000_000
 """Simulated cycles of one run: a hundred times what any reference of the suite's published sizes takes."""
 
-MIN_FREE_BYTES: Final = 16 << 20
-"""A failure with less free space than this is the machine's, not the candidate's."""
-
 MAX_EVIDENCE: Final = 20
 """Lines of evidence kept per predicate."""
-
-
-class HarnessFault(FabricaError):
-    """The benchmark itself is at fault, e.g. a reference that doesn't hold: no candidate can be scored."""
-
-    def __init__(self, message: str, *, place: str | None = None, remedy: str | None = None) -> None:
-        super().__init__(message, place=place, remedy=remedy, code=ExitCode.HARNESS)
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """Everything beside candidate and inputs that decides a result.
-
-    Attributes:
-        task: The task.
-        toolchain: What builds and runs.
-        arch: Compile target.
-        size: Named size.
-        workflow: What a candidate may change.
-    """
-
-    task: Task
-    toolchain: Toolchain
-    arch: Arch = "wse3"
-    size: str = "small"
-    workflow: Workflow = "W1"
-
-    @property
-    def parameters(self) -> dict[str, int]:
-        return self.task.size(self.size)
-
-    def build_options(self) -> BuildOptions:
-        """The compile command of the bundle."""
-        return BuildOptions(
-            arch=self.arch,
-            fabric_dims=self.task.fabric_dims(self.parameters),
-            fabric_offsets=FABRIC_OFFSETS,
-            params=self.task.compile_params(self.parameters),
-            layout=self.task.spec.bundle.layout,
-            deadline_s=BUILD_DEADLINE_S,
-        )
 
 
 @dataclass(frozen=True)
@@ -129,52 +87,113 @@ class _Ledger:
 
     def _result(self, predicate: Predicate) -> PredicateResult:
         lines = [*self.broken[predicate], *self.evidence[predicate]]
-        if len(lines) > MAX_EVIDENCE:
-            lines = [*lines[:MAX_EVIDENCE], f"... {len(lines) - MAX_EVIDENCE} more"]
         holds = None if predicate not in self.examined else not self.broken[predicate]
-        return PredicateResult(predicate=predicate, holds=holds, evidence=tuple(lines))
+        return PredicateResult(predicate=predicate, holds=holds, evidence=_shortened(lines))
 
 
-def build_only(conditions: Conditions, files: Mapping[str, str]) -> BuildResult:
-    """Compile a candidate in a fresh clone; the artefact is gone when this returns."""
-    with Stage(files, frozen_texts(conditions.task, conditions.workflow)) as stage:
-        result = _build(conditions, stage)
-        return BuildResult(result.ok, result.diagnostics, None, stage.scrub(result.log), result.seconds)
+def _shortened(lines: Sequence[str]) -> tuple[str, ...]:
+    if len(lines) <= MAX_EVIDENCE:
+        return tuple(lines)
+    return (*lines[:MAX_EVIDENCE], f"... {len(lines) - MAX_EVIDENCE} more")
 
 
-def evaluate(conditions: Conditions, files: Mapping[str, str], cases: Sequence[InputCase]) -> Evaluation:
+def evaluate(
+    conditions: Conditions,
+    files: Mapping[str, str],
+    cases: Sequence[InputCase],
+    *,
+    workshop: Workshop | None = None,
+    trusted: bool = False,
+) -> Evaluation:
     """Decide the five predicates for a candidate.
 
     Args:
         conditions: Task, toolchain, target, size and workflow.
         files: The candidate's editable files, already checked by `read_candidate`.
         cases: Inputs, visible before held-out.
+        workshop: Keeps built candidates for their next evaluation; without one the candidate is built for this one.
+        trusted: The files are the reference's: all inputs are run in one go.
 
     Raises:
         FabricaError: The machine failed (no space, no memory): nothing is said about the candidate.
         HarnessFault: The task or the toolchain itself is broken.
     """
-    ledger = _Ledger()
-    with Stage(files, frozen_texts(conditions.task, conditions.workflow)) as stage:
-        build = _build(conditions, stage)
-        _judge_build(build, ledger)
-        if build.artifact is None:
-            return Evaluation(ledger.results(), log=stage.scrub(build.log))
-        for finding in frozen_findings(conditions, files):
+    groups = split_cases(cases)
+    if workshop is None:
+        with Workshop(conditions) as fresh:
+            return evaluate(conditions, files, cases, workshop=fresh, trusted=trusted)
+    if trusted:
+        return combine(evaluate_groups(conditions, files, groups, workshop=workshop, trusted=True))
+    found: list[Evaluation] = []
+    for group in groups:
+        found += evaluate_groups(conditions, files, [group], workshop=workshop)
+        if not found[-1].ok:
+            break
+    return combine(found)
+
+
+def split_cases(cases: Sequence[InputCase]) -> list[tuple[InputCase, ...]]:
+    """The visible and the held-out cases, without an empty group; no case at all is one empty group."""
+    groups = [tuple(case for case in cases if case.kind == kind) for kind in ("visible", "held-out")]
+    return [group for group in groups if group] or [()]
+
+
+def evaluate_groups(
+    conditions: Conditions,
+    files: Mapping[str, str],
+    groups: Sequence[Sequence[InputCase]],
+    *,
+    workshop: Workshop,
+    trusted: bool = False,
+) -> list[Evaluation]:
+    """One evaluation per group of cases, from one build and one batch of runs; errors as `evaluate`."""
+    built = workshop.build(files)
+    ledgers = [_Ledger() for _ in groups]
+    for ledger in ledgers:
+        _judge_build(built.result, ledger)
+    stage, artifact = built.stage, built.result.artifact
+    if artifact is None:
+        return [Evaluation(ledger.results(), log=stage.scrub(built.result.log)) for ledger in ledgers]
+    for finding in frozen_findings(conditions, files):
+        for ledger in ledgers:
             ledger.breaks(finding.predicate, str(finding))
-        samples: list[int] = []
-        log = ""
-        groups = [[case for case in cases if case.kind == kind] for kind in ("visible", "held-out")]
-        for group in groups:
-            if not ledger.intact or not group:
-                continue
-            got, log = _run_group(conditions, stage, build.artifact, group, ledger)
-            samples += got
-        if altered := stage.altered():
+    outcomes: list[tuple[list[int], str]] = [([], "") for _ in groups]
+    if all(ledger.intact for ledger in ledgers):
+        outcomes = _run_groups(conditions, stage, artifact, groups, ledgers, trusted)
+    altered = [*stage.altered(), *(["the compiled program"] if built.altered() else [])]
+    if altered:
+        workshop.forget(files)
+    found: list[Evaluation] = []
+    for ledger, (samples, log) in zip(ledgers, outcomes, strict=True):
+        if altered:
             ledger.breaks(Predicate.CONTRACT, f"files of the bundle changed during the run: {', '.join(altered)}")
         if ledger.examined >= {Predicate.RUN} and not ledger.broken[Predicate.CONTRACT]:
             ledger.holds(Predicate.CONTRACT, "interface, params and frozen files are as in the reference")
-        return Evaluation(ledger.results(), tuple(samples) if ledger.intact else (), stage.scrub(log))
+        found.append(Evaluation(ledger.results(), tuple(samples) if ledger.intact else (), stage.scrub(log)))
+    return found
+
+
+def combine(evaluations: Sequence[Evaluation]) -> Evaluation:
+    """Evaluations of one candidate over different inputs as one: a predicate holds when it does in all."""
+    if len(evaluations) == 1:
+        return evaluations[0]
+    results = tuple(
+        _merge([evaluation.results[index] for evaluation in evaluations])
+        for index in range(len(evaluations[0].results))
+    )
+    valid = all(evaluation.ok for evaluation in evaluations)
+    samples = tuple(sample for evaluation in evaluations for sample in evaluation.samples) if valid else ()
+    return Evaluation(results, samples, evaluations[-1].log)
+
+
+def _merge(results: Sequence[PredicateResult]) -> PredicateResult:
+    # Failures first: the first line of evidence is the reason that people see.
+    ordered = sorted(results, key=lambda result: result.holds is not False)
+    lines = list(dict.fromkeys(line for result in ordered for line in result.evidence))
+    known = [result.holds for result in results if result.holds is not None]
+    return PredicateResult(
+        predicate=results[0].predicate, holds=all(known) if known else None, evidence=_shortened(lines)
+    )
 
 
 def frozen_findings(conditions: Conditions, files: Mapping[str, str]) -> list[Finding]:
@@ -192,21 +211,28 @@ def frozen_findings(conditions: Conditions, files: Mapping[str, str]) -> list[Fi
         ) from error
 
 
-def content_key(conditions: Conditions, files: Mapping[str, str], cases: Sequence[InputCase], task_digest: str) -> str:
-    """Hash of everything that decides an evaluation: equal keys have equal verdicts on the same machine."""
-    from fabrica_bench.scoring.candidate import candidate_digest
-    from fabrica_bench.version import SUITE_VERSION, __version__
+def content_key(
+    conditions: Conditions, files: Mapping[str, str], cases: Sequence[InputCase], task_digest: str, repeat: int = 0
+) -> str:
+    """Hash of everything that decides an evaluation: equal keys have equal verdicts.
 
+    It covers task, candidate, inputs and their seeds (through commitments), target, size, workflow, limits, toolchain,
+    harness and the libraries that compute expected values. `repeat` tells repeated measurements apart, so that none
+    is taken for another: attempts count from 1, the reference is measured as 0.
+    """
     parts = [
         __version__,
         SUITE_VERSION,
+        f"numpy {np.__version__}",
         conditions.task.name,
         task_digest,
         conditions.arch,
         conditions.size,
         conditions.workflow,
+        f"limits {BUILD_DEADLINE_S} {RUN_DEADLINE_S} {MAX_CYCLES}",
         repr(sorted(conditions.toolchain.describe().items())),
         candidate_digest(files),
+        f"repeat {repeat}",
         *(f"{case.kind} {case.index} {case.distribution} {case.commitment}" for case in cases),
     ]
     digest = hashlib.sha256()
@@ -216,16 +242,6 @@ def content_key(conditions: Conditions, files: Mapping[str, str], cases: Sequenc
 
 
 # ------------------------------------------------------------------------------------------------ building
-
-
-def _build(conditions: Conditions, stage: Stage) -> BuildResult:
-    try:
-        result = conditions.toolchain.build(stage.bundle, conditions.build_options())
-    except OSError as error:
-        raise from_os_error(error) from error
-    if not result.ok:
-        _require_space(stage)
-    return result
 
 
 def _judge_build(build: BuildResult, ledger: _Ledger) -> None:
@@ -241,29 +257,39 @@ def _judge_build(build: BuildResult, ledger: _Ledger) -> None:
 # ------------------------------------------------------------------------------------------------- running
 
 
-def _run_group(
-    conditions: Conditions, stage: Stage, artifact: Path, cases: Sequence[InputCase], ledger: _Ledger
-) -> tuple[list[int], str]:
-    """Run the cases, judge each, and return their cycles and the log of the last one that was looked at."""
+def _run_groups(
+    conditions: Conditions,
+    stage: Stage,
+    artifact: Path,
+    groups: Sequence[Sequence[InputCase]],
+    ledgers: Sequence[_Ledger],
+    trusted: bool,
+) -> list[tuple[list[int], str]]:
+    """Run all cases in one batch, judge each; for each group its cycles and the log of its last case."""
     parameters = conditions.parameters
+    cases = [case for group in groups for case in group]
     inputs = [conditions.task.inputs(case.seed, parameters, case.distribution) for case in cases]
-    requests = [_request(conditions, stage, case, arrays) for case, arrays in zip(cases, inputs, strict=True)]
+    requests = [_request(conditions, stage, case, arrays, trusted) for case, arrays in zip(cases, inputs, strict=True)]
     try:
         results = conditions.toolchain.run_all(artifact, requests)
     except OSError as error:
         raise from_os_error(error) from error
-    samples: list[int] = []
-    log = ""
-    for case, arrays, request, result in zip(cases, inputs, requests, results, strict=True):
-        log = result.log
-        cycles = _judge_run(conditions, stage, case, arrays, request, result, ledger)
-        if cycles is not None:
-            samples.append(cycles)
-        shutil.rmtree(request.workdir, ignore_errors=True)
-    return samples, log
+    finished = iter(zip(cases, inputs, requests, results, strict=True))
+    outcomes: list[tuple[list[int], str]] = []
+    for group, ledger in zip(groups, ledgers, strict=True):
+        samples: list[int] = []
+        log = ""
+        for case, arrays, request, result in itertools.islice(finished, len(group)):
+            log = result.log
+            cycles = _judge_run(conditions, stage, case, arrays, request, result, ledger)
+            if cycles is not None:
+                samples.append(cycles)
+            shutil.rmtree(request.workdir, ignore_errors=True)
+        outcomes.append((samples, log))
+    return outcomes
 
 
-def _request(conditions: Conditions, stage: Stage, case: InputCase, arrays: Arrays) -> RunRequest:
+def _request(conditions: Conditions, stage: Stage, case: InputCase, arrays: Arrays, trusted: bool) -> RunRequest:
     label = f"{case.kind}-{case.index}"
     path = stage.root / f"inputs-{label}.npz"
     try:
@@ -280,6 +306,7 @@ def _request(conditions: Conditions, stage: Stage, case: InputCase, arrays: Arra
         max_cycles=MAX_CYCLES,
         check=False,
         deadline_s=RUN_DEADLINE_S,
+        trusted=trusted,
     )
 
 
@@ -294,7 +321,7 @@ def _judge_run(
 ) -> int | None:
     """Judge one finished run; its cycles, or None when something doesn't hold."""
     if result.fault is not None or result.outputs is None:
-        _require_space(stage)
+        require_space(stage)
         fault = result.fault
         text = f"{fault.kind}: {stage.scrub(fault.message)}" if fault else "no outputs"
         ledger.breaks(Predicate.RUN, f"{case.label}: {text}")
@@ -350,14 +377,3 @@ def _same_file(first: Path | None, second: Path) -> bool:
         return not second.is_symlink() and first.read_bytes() == second.read_bytes()
     except OSError:
         return False
-
-
-def _require_space(stage: Stage) -> None:
-    free = shutil.disk_usage(stage.root).free
-    if free < MIN_FREE_BYTES:
-        raise FabricaError(
-            f"no space left for temporary files: {free >> 20} MiB free",
-            place=str(stage.root.parent),
-            remedy="free some space or set TMPDIR to another folder; finished work is kept, run again to continue",
-            code=ExitCode.ENVIRONMENT,
-        )

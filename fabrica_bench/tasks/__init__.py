@@ -12,6 +12,8 @@ from fabrica_bench.tasks.selection import (
     list_tasks,
     load_task,
     parse_filters,
+    secret_roots,
+    survey_tasks,
     tasks_root,
     unwritten_tasks,
 )
@@ -32,8 +34,10 @@ __all__ = [
     "load_spec",
     "load_task",
     "parse_filters",
+    "secret_roots",
     "slug_of",
     "spec_json_schema",
+    "survey_tasks",
     "tasks_root",
     "unwritten_tasks",
 ]

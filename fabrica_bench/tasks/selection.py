@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError
 from fabrica_bench.tasks.catalogue import CatalogueEntry, load_catalogue
@@ -111,6 +111,35 @@ def _parse_filter(item: str) -> TaskFilter:
     return TaskFilter(key, values)
 
 
+class TaskSurvey(NamedTuple):
+    """The tasks that meet the filters, and one error per folder whose spec is broken, whatever the filters say."""
+
+    tasks: list[Task]
+    errors: list[FabricaError]
+
+
+def survey_tasks(filters: Iterable[str] | Mapping[str, str] = (), root: Path | str | None = None) -> TaskSurvey:
+    """Like `list_tasks`, but a broken spec takes nothing from the other tasks.
+
+    Raises:
+        UnknownNameError: A filter names something unknown.
+    """
+    conditions = parse_filters(filters)
+    tasks: list[Task] = []
+    errors: list[FabricaError] = []
+    for path in sorted(tasks_root(root).glob(f"*/{SPEC_FILE}")):
+        try:
+            tasks.append(_load(path.parent))
+        except FabricaError as error:
+            errors.append(error)
+    order = {entry.name: index for index, entry in enumerate(load_catalogue())}
+    tasks.sort(key=lambda task: (order.get(task.name, len(order)), task.name))
+    for condition in conditions:
+        if not errors:  # what is missing may be in a folder that can't be read
+            _require_known(condition, tasks)
+    return TaskSurvey([task for task in tasks if all(condition.matches(task.spec) for condition in conditions)], errors)
+
+
 def list_tasks(filters: Iterable[str] | Mapping[str, str] = (), root: Path | str | None = None) -> list[Task]:
     """The written tasks that meet every filter, in the catalogue's order, then the user's own by name.
 
@@ -123,14 +152,21 @@ def list_tasks(filters: Iterable[str] | Mapping[str, str] = (), root: Path | str
         UnknownNameError: A filter names something unknown, or exact names of which none is written.
         FabricaError: A broken spec.
     """
-    folder = tasks_root(root)
-    conditions = parse_filters(filters)
-    tasks = [_load(path.parent) for path in sorted(folder.glob(f"*/{SPEC_FILE}"))]
-    order = {entry.name: index for index, entry in enumerate(load_catalogue())}
-    tasks.sort(key=lambda task: (order.get(task.name, len(order)), task.name))
-    for condition in conditions:
-        _require_known(condition, tasks)
-    return [task for task in tasks if all(condition.matches(task.spec) for condition in conditions)]
+    tasks, errors = survey_tasks(filters, root)
+    if errors:
+        raise errors[0]
+    return tasks
+
+
+def secret_roots() -> list[Path]:
+    """Folders that hold references and oracles: the tasks in use and those of this installation."""
+    roots: list[Path] = []
+    for find in (tasks_root, shipped_tasks_root):
+        try:
+            roots.append(find())
+        except FabricaError:
+            continue
+    return list(dict.fromkeys(roots))
 
 
 def unwritten_tasks(root: Path | str | None = None) -> tuple[CatalogueEntry, ...]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from fabrica_bench.compat.batch import output_files
 from fabrica_bench.errors import ExitCode, FabricaError
-from fabrica_bench.tasks import tasks_root
-from fabrica_bench.toolchains.batch import output_files
+from fabrica_bench.tasks import secret_roots
 from fabrica_bench.toolchains.commands import ARTIFACT_NAME, CommandToolchain, collect_run, judge_build, stage_run
 from fabrica_bench.toolchains.landlock import Confinement, describe_confinement, python_paths
 from fabrica_bench.toolchains.processes import (
@@ -25,12 +25,15 @@ from fabrica_bench.toolchains.processes import (
 )
 from fabrica_bench.toolchains.protocol import BuildOptions, BuildResult, RunRequest, RunResult
 from fabrica_bench.version import __version__
-from fabrica_bench.wse.selection import confined_native
+from fabrica_bench.wse.selection import confined_native, keep_code
 
 EMBEDDED_LIMITS: Final = Limits(cpu_s=300, address_space=8 << 30, file_size=512 << 20, processes=64, open_files=256)
 
 UNTRUSTED_FLAGS: Final = ("--confine-imports", "--max-comptime-steps=2000000")
 """Candidates are not trusted. No reference needs more than 5000 steps."""
+
+CODE_NAME: Final = "code"
+PRIVATE_CODE_VARIABLE: Final = "FABRICA_PRIVATE_CODE"
 
 CYCLES_VARIABLE: Final = "FABRICA_SIM_MAX_CYCLES"
 START_ALLOWANCE_S: Final = 60.0
@@ -77,13 +80,17 @@ class EmbeddedToolchain(CommandToolchain):
         parent = requests[0].workdir.parent
         orders = parent / f"{requests[0].workdir.name}.batch.json"
         program = requests[0].workdir / ARTIFACT_NAME
+        # Machine code of this program, for its later batches: the folder lives and dies with the staged program.
+        code = parent / CODE_NAME
+        code.mkdir(exist_ok=True)
         orders.write_text(json.dumps({"artifact": str(program), "runs": runs}), encoding="utf-8")
         result = self._confined(
-            [sys.executable, "-P", "-m", "fabrica_bench.toolchains.batch"],
+            [sys.executable, "-P", "-m", "fabrica_bench.compat.batch"],
             parent,
             START_ALLOWANCE_S + sum(request.deadline_s for request in requests),
             write=[parent],
             stdin=orders,
+            extra={PRIVATE_CODE_VARIABLE: str(code)},
         )
         answers = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
         if len(answers) != len(requests):
@@ -92,6 +99,8 @@ class EmbeddedToolchain(CommandToolchain):
                 remedy="see `fabrica-bench doctor`",
                 code=ExitCode.HARNESS,
             )
+        if all(request.trusted for request in requests):
+            keep_code(code)
         return [
             collect_run(_process_result(request, answer), request)
             for request, answer in zip(requests, answers, strict=True)
@@ -115,14 +124,15 @@ class EmbeddedToolchain(CommandToolchain):
         *,
         write: Iterable[Path],
         stdin: Path | None = None,
+        extra: Mapping[str, str] | None = None,
     ) -> ProcessResult:
-        paths = python_paths(hidden=_hidden())
+        paths = python_paths(hidden=secret_roots())
         variables, code = confined_native()
         with Confinement(read=[*paths.read, *code], listed=paths.listed, write=write, network=False) as confinement:
             return run_process(
                 argv,
                 workdir=workdir,
-                environment=scrubbed_environment(workdir, {**self.environment, **variables}),
+                environment=scrubbed_environment(workdir, {**self.environment, **variables, **(extra or {})}),
                 limits=self.limits,
                 deadline_s=deadline_s,
                 stdin=stdin,
@@ -159,14 +169,6 @@ def _read(path: Path) -> str:
         return cut_output(path.read_bytes())
     except FileNotFoundError:
         return ""
-
-
-def _hidden() -> list[Path]:
-    """The tasks, so that no program can import a reference or read an oracle."""
-    try:
-        return [tasks_root()]
-    except FabricaError:
-        return []
 
 
 def _last_line(text: str) -> str:

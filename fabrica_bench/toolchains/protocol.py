@@ -99,6 +99,7 @@ class RunRequest:
         entry: Host-launched function whose window is wanted; None for the last launch of any.
         max_cycles: Simulated cycles after which a run is ended, where the toolchain can; None for its own default.
         deadline_s: Wall-clock backstop.
+        trusted: The program is the benchmark's own, so that machine code made from it may serve later runs.
     """
 
     runner: Path
@@ -109,6 +110,7 @@ class RunRequest:
     max_cycles: int | None = None
     check: bool = False
     deadline_s: float = 120.0
+    trusted: bool = False
 
 
 @dataclass(frozen=True)

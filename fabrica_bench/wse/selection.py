@@ -75,6 +75,15 @@ def confined_native() -> tuple[dict[str, str], tuple[Path, ...]]:
     return {VARIABLE: "native", "FABRICA_CACHE_DIR": str(folder.parents[1])}, (folder,)
 
 
+def keep_code(private: Path) -> None:
+    """Let later processes use the machine code in a private folder; only for programs of the benchmark's own."""
+    if executor_name() == "native":
+        with contextlib.suppress(ImportError):
+            from fabrica_bench.wse.native.library import adopt_code
+
+            adopt_code(private)
+
+
 #: Instructions of a program from which on the processes that run it compile it, each under its own deadline.
 _MOST_WARMED = 20_000
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 from rich.console import Console
 
 from fabrica_bench.cli import console
 from fabrica_bench.cli.progress import LiveProgress, PlainProgress, finish_text, progress_display
+from fabrica_bench.errors import UnknownNameError
 from fabrica_bench.runs.events import EventKind, RunEvent
 
 VALID = {"kind": "valid", "cycles": 1200, "reference_cycles": 2400, "speedup": 2.0}
@@ -42,7 +44,7 @@ def test_plain_lines_count_and_say_how_each_job_ended(capsys):
     assert captured.out == ""
     lines = captured.err.splitlines()
     assert lines[0] == "agent mine on 2 tasks; toolchain embedded, 2 at a time; records in runs/x"
-    assert lines[1] == "[0/2] A: started"
+    assert lines[1] == "[0/2] A: started, limit 300 s"
     assert lines[2] == "[1/2] A: valid, 1,200 cycles, reference 2,400, speed-up 2.000 (1.5 s)"
     assert lines[3] == "[2/2] B #2: fails Correct: y[0] is wrong (1.5 s)"
 
@@ -91,7 +93,7 @@ def test_unexpected_events_do_no_harm(capsys):
 @pytest.mark.parametrize(("live", "kind"), [(True, LiveProgress), (False, PlainProgress)])
 def test_the_display_fits_the_stream(monkeypatch, live, kind):
     monkeypatch.setattr(console, "is_live", lambda _: live)
-    assert isinstance(progress_display(), kind)
+    assert [type(display) for display in progress_display().displays] == [kind]
 
 
 def test_a_dumb_terminal_and_ci_get_plain_lines(monkeypatch):
@@ -131,3 +133,22 @@ def test_one_task_is_not_tasks(capsys):
     with PlainProgress() as progress:
         progress(started(total=1))
     assert "on 1 task;" in capsys.readouterr().err
+
+
+def test_events_are_one_json_object_a_line_beside_the_display(tmp_path, capsys):
+    path = tmp_path / "events.jsonl"
+    for _ in range(2):  # a continued run appends
+        with progress_display("plain", path) as progress:
+            progress(finished("A", VALID))
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert len(lines) == 2
+    assert (lines[0]["event"], lines[0]["task"], lines[0]["attempt"]) == ("job_finished", "A", 1)
+    assert lines[0]["data"]["verdict"]["kind"] == "valid"
+    assert lines[0]["time"].endswith("Z")
+    assert "A: valid" in capsys.readouterr().err
+
+
+def test_an_unknown_mode_of_progress_names_the_known_ones():
+    with pytest.raises(UnknownNameError) as caught:
+        progress_display("fancy")
+    assert "jsonl" in str(caught.value.remedy)

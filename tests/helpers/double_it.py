@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fabrica_bench.scoring.conditions import Conditions
 from fabrica_bench.scoring.inputs import InputCase, held_out_cases, held_out_seeds, visible_cases
 from fabrica_bench.scoring.scorer import Scorer
-from fabrica_bench.scoring.validity import Conditions
 from fabrica_bench.tasks import Task, load_task
 from fabrica_bench.tasks.canary import without_canary
 from fabrica_bench.tasks.seeds import HeldOutKey

@@ -48,7 +48,7 @@ def test_the_wheel_has_what_a_run_needs_and_nothing_else(wheel):
     assert specs
     for spec in specs:
         assert f"fabrica_bench/_tasks/{spec}" in names
-    assert "fabrica_bench/_reports/run.html.j2" in names
+    assert "fabrica_bench/_reports/report.html.j2" in names
     assert "fabrica_bench/py.typed" in names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
     assert not [name for name in names if "__pycache__" in name or name.endswith(".pyc")]

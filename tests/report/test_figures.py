@@ -9,9 +9,10 @@ from helpers.sample_run import make_manifest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabrica_bench.report.figures import figures, geometric_mean
+from fabrica_bench.report.figures import figures
 from fabrica_bench.runs.store import RunStore
 from fabrica_bench.runs.summary import load_summary
+from fabrica_bench.scoring.statistics import geometric_mean, wilson
 
 POSITIVE = st.floats(min_value=1e-6, max_value=1e6)
 
@@ -22,6 +23,8 @@ def test_rates_are_over_the_scored_attempts_and_counts_over_all(run_dir):
     assert numbers.fast_0 == pytest.approx(2 / 4)
     assert numbers.fast_1 == pytest.approx(1 / 4)
     assert numbers.geometric_mean == pytest.approx(math.sqrt(2.5 * 0.5))
+    assert numbers.fast_0_interval == wilson(2, 4)
+    assert (numbers.scored, numbers.pass_at) == (4, ())
 
 
 def test_failures_and_valid_attempts_add_up_to_the_total(run_dir):

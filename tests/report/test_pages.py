@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import io
 import json
+import re
 import shutil
+import zlib
 from html.parser import HTMLParser
 
 import pytest
@@ -56,8 +60,17 @@ def page(run_dir) -> Page:
     return Page(render_html(load_report(run_dir)))
 
 
+def blocks(text: str) -> dict[str, object]:
+    """The page's data by block, unpacked as its script does."""
+    found: dict[str, object] = {}
+    for coding, name, body in re.findall(r'<script type="application/(\w+)" id="([\w-]+)">(.*?)</script>', text, re.S):
+        raw = zlib.decompress(base64.b64decode(body)).decode() if coding == "deflate" else body
+        found[name] = json.loads(raw)
+    return found
+
+
 def test_the_page_needs_nothing_from_outside(run_dir, page):
-    assert {"script", "link", "img", "iframe", "object"}.isdisjoint(page.tags)
+    assert {"link", "img", "iframe", "object"}.isdisjoint(page.tags)
     assert all(link.startswith("#") for link in page.links)
     text = render_html(load_report(run_dir))
     assert "default-src 'none'" in text
@@ -65,9 +78,19 @@ def test_the_page_needs_nothing_from_outside(run_dir, page):
     assert "url(" not in text
 
 
-def test_text_of_candidates_and_agents_is_never_markup(page):
-    assert "script" not in page.tags
-    assert any(HOSTILE in text for text in page.text)
+def test_text_of_candidates_and_agents_is_never_markup(run_dir):
+    text = render_html(load_report(run_dir))
+    assert text.count("<script>") == 1
+    assert "<script>alert" not in text
+    assert any(HOSTILE in item for item in blocks(text)["text-0"])
+
+
+def test_only_the_pages_own_script_may_run(run_dir):
+    text = render_html(load_report(run_dir))
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.S)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in text
+    assert not re.search(r"\b(fetch|XMLHttpRequest|eval|innerHTML|import)\b\(?", script)
 
 
 def test_every_link_leads_somewhere(page):
@@ -75,19 +98,19 @@ def test_every_link_leads_somewhere(page):
     assert len(page.ids) == len(set(page.ids))
 
 
-def test_the_page_shows_verdicts_code_diagnostics_and_evidence(page):
-    text = " ".join(" ".join(page.text).split())
+def test_the_page_shows_verdicts_code_diagnostics_and_evidence(run_dir, page):
+    text = " ".join(" ".join(page.text).split()) + json.dumps(blocks(render_html(load_report(run_dir))))
     for expected in (
         "tester: 2 of 5 valid",
         "Partial: 1 of 5 attempts",
         "fails Correct",
         "gave up: atomics",
         "unknown name 'first'",
-        "+ second();",
+        "second();",
         "Build looked at",
         "a bulk operation",
         "2.500",
-        "An earlier try ended without a verdict (machine): no space left",
+        "(machine): no space left",
         "fingerprint f00d",
     ):
         assert expected in text, expected
@@ -126,6 +149,7 @@ def test_markdown_keeps_its_table_whatever_the_reason_says(run_dir):
     lines = render_markdown(load_report(run_dir)).splitlines()
     table = [line for line in lines if line.startswith("|")]
     assert len(table) == 2 + 4
+    assert any(line.startswith("- **speed-up**") for line in lines)
     for line in table:
         assert line.replace("\\|", "").count("|") == 7
     assert any("Partial" in line for line in lines)
@@ -177,3 +201,49 @@ def test_a_report_that_cannot_be_written_leaves_nothing_half_done(run_dir, tmp_p
         write_report(run_dir, "html", target)
     assert caught.value.place == str(target)
     assert not list(run_dir.glob("*.tmp"))
+
+
+def test_what_a_crashed_try_left_is_not_shown_as_the_attempt(tmp_path):
+    from helpers.sample_run import TIME, sample_records
+
+    from fabrica_bench.runs.records import JobStarted
+
+    with RunStore.create(tmp_path / "run", make_manifest()) as store:
+        for record in [*sample_records(store)[:3], JobStarted(time=TIME, task="Fast", attempt=1)]:
+            store.append(record)
+        for record in sample_records(store)[3:5]:
+            store.append(record)
+    (attempt,) = load_report(tmp_path / "run").attempts
+    assert (attempt.evaluations, attempt.events, attempt.row.valid) == ([], [], True)
+
+
+def test_a_large_page_is_packed_and_holds_the_same(tmp_path, monkeypatch, run_dir):
+    plain = blocks(render_html(load_report(run_dir)))
+    monkeypatch.setattr("fabrica_bench.report.html.PLAIN_LIMIT", 10)
+    text = render_html(load_report(run_dir))
+    assert 'type="application/deflate"' in text
+    assert blocks(text) == plain
+
+
+def test_parquet_and_pandas_know_what_is_missing(run_dir, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    path = write_report(run_dir, "parquet", tmp_path / "run.parquet")
+    frame = pandas.read_parquet(path)
+    assert list(frame["task"]) == ["Fast", "Slow", "Wrong", "Gone"]
+    assert frame["speedup"].isna().tolist() == [False, False, True, True]
+    assert frame["cost_usd"].isna().all()
+    assert frame["cycles"].dtype == "Int64"
+    assert write_report(run_dir, "parquet", tmp_path / "again.parquet").read_bytes() == path.read_bytes()
+
+
+def test_figures_for_papers_are_pdf_and_svg_and_repeat_byte_for_byte(run_dir, tmp_path):
+    pytest.importorskip("matplotlib")
+    for name in ("one", "two"):
+        write_report(run_dir, "figures", tmp_path / name)
+    made = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert made == [f"{n}.{s}" for n in ("failures", "first_pass", "speedup") for s in ("pdf", "svg")]
+    for name in made:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    assert (tmp_path / "one" / "speedup.pdf").read_bytes().startswith(b"%PDF")
+    assert "Fast" in (tmp_path / "one" / "speedup.svg").read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ import pytest
 from helpers.double_it import FIXTURE_TASKS
 
 from fabrica_bench.errors import ExitCode, FabricaError
-from fabrica_bench.runs import execution
+from fabrica_bench.runs import execution, opening
 from fabrica_bench.runs.config import RunConfig
 from fabrica_bench.runs.events import EventKind, RunEvent
 from fabrica_bench.runs.execution import RunInterrupted, execute_run
@@ -356,7 +356,7 @@ def test_a_full_disk_stops_the_run_with_one_message_and_owes_the_rest(
 
 
 def test_too_little_space_to_begin_is_said_before_the_start(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "MIN_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(opening, "MIN_FREE_BYTES", 1 << 60)
     with pytest.raises(FabricaError, match="no space left to start"):
         execute_run(config())
 

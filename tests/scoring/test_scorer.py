@@ -10,9 +10,10 @@ from helpers.double_it import KEY, all_cases, candidate, double_it, expert, scri
 from pydantic import ValidationError
 
 from fabrica_bench.errors import FabricaError
-from fabrica_bench.scoring import validity
+from fabrica_bench.scoring import workshop
 from fabrica_bench.scoring.api import score
-from fabrica_bench.scoring.validity import HarnessFault, content_key
+from fabrica_bench.scoring.conditions import HarnessFault
+from fabrica_bench.scoring.validity import content_key
 from fabrica_bench.scoring.verdict import (
     Invalid,
     NotScored,
@@ -134,7 +135,7 @@ def test_a_broken_reference_scores_nobody(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_full_disk_is_the_machines_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validity, "MIN_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(workshop, "MIN_FREE_BYTES", 1 << 60)
     scorer, _ = scripted_scorer()
     verdict = scorer.score(candidate(run="crash"), all_cases())
     assert isinstance(verdict, NotScored)

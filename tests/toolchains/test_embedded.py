@@ -10,9 +10,9 @@ import pytest
 from helpers.double_it import all_cases, double_it, expert, plain
 from helpers.environments import make_environment
 
+from fabrica_bench.scoring.conditions import Conditions
 from fabrica_bench.scoring.inputs import InputCase
 from fabrica_bench.scoring.scorer import Scorer
-from fabrica_bench.scoring.validity import Conditions
 from fabrica_bench.scoring.verdict import Invalid, Valid, outcome_text
 from fabrica_bench.tasks import tasks_root
 from fabrica_bench.toolchains import RunRequest, Toolchain, get_toolchain

@@ -17,8 +17,9 @@ from fabrica_bench.cli.commands import (
     report,
     run,
     score,
+    study,
     tasks,
     verify,
 )
 
-REGISTERED: Final = (catalogue, run, score, report, verify, doctor, csl, csl_run, csl_profile, csl_show, tasks)
+REGISTERED: Final = (catalogue, run, score, report, verify, study, doctor, csl, csl_run, csl_profile, csl_show, tasks)

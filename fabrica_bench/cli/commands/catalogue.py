@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from fabrica_bench.cli import console
-from fabrica_bench.cli.app import FilterCommand, FilterOption, JsonOption, app, examples
+from fabrica_bench.cli.app import FilterCommand, FilterOption, JsonOption, TasksOption, app, examples, use_tasks
 from fabrica_bench.cli.console import Column
+from fabrica_bench.errors import ExitCode
 
 if TYPE_CHECKING:
     from fabrica_bench.tasks import Task
@@ -30,14 +32,27 @@ SHOW_EXAMPLES: Final = ("fabrica-bench show ReLU-1PE", "fabrica-bench show relu-
     cls=FilterCommand,
     epilog=examples(*LIST_EXAMPLES),
 )
-def list_command(filters: FilterOption = None, json: JsonOption = False) -> None:
-    """List the tasks."""
-    from fabrica_bench.tasks import list_tasks, tasks_root
+def list_command(filters: FilterOption = None, folder: TasksOption = None, json: JsonOption = False) -> None:
+    """List the tasks.
 
-    tasks = list_tasks(filters or ())
+    A folder whose spec is broken is named on standard error; the others are listed, and the exit code is 1.
+    """
+    from fabrica_bench.cli.main import report_error
+    from fabrica_bench.tasks import survey_tasks, tasks_root
+
+    use_tasks(folder)
+    tasks, errors = survey_tasks(filters or ())
     if json:
         console.write_json([_summary(task) for task in tasks])
-        return
+    else:
+        _write_list(tasks, str(tasks_root()))
+    for error in errors:
+        report_error(error)
+    if errors:
+        raise typer.Exit(ExitCode.FAILURE)
+
+
+def _write_list(tasks: Sequence[Task], root: str) -> None:
     columns = [Column("task"), Column("level", True), Column("family"), Column("sets"), Column("what", prose=True)]
     rows = [
         [
@@ -51,18 +66,20 @@ def list_command(filters: FilterOption = None, json: JsonOption = False) -> None
     ]
     console.write_table(columns, rows)
     console.write()
-    more = "`fabrica-bench show TASK` tells more" if tasks else f"none in {tasks_root()} meets this"
+    more = "`fabrica-bench show TASK` tells more" if tasks else f"none in {root} meets this"
     console.write(f"{console.counted(len(tasks), 'task')}; {more}")
 
 
 @app.command(epilog=examples(*SHOW_EXAMPLES))
 def show(
     task: Annotated[str, typer.Argument(metavar="TASK", help="Name of a task, as `list` prints it.")],
+    folder: TasksOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show a task: inputs, outputs, sizes and files."""
     from fabrica_bench.tasks import load_task
 
+    use_tasks(folder)
     found = load_task(task)
     if json:
         console.write_json({**_summary(found), "spec": found.spec.model_dump(mode="json")})

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fabrica_bench.cli import console
 from fabrica_bench.cli.app import (
     ArchOption,
+    ClusterOption,
+    EventsOption,
     FilterCommand,
     FilterOption,
     JobsOption,
     JsonOption,
     KeyOption,
+    ProgressOption,
     SizeOption,
+    TasksOption,
     ToolchainOption,
     WorkflowOption,
     app,
     examples,
+    use_tasks,
 )
+from fabrica_bench.cli.console import Column
+from fabrica_bench.errors import ExitCode, FabricaError
+
+if TYPE_CHECKING:
+    from fabrica_bench.runs.config import RunConfig
 
 
 @app.command(
@@ -29,6 +39,8 @@ from fabrica_bench.cli.app import (
         "fabrica-bench run --agent fabrica",
         "fabrica-bench run --agent reference --filter set=core level=1 --jobs 4",
         "fabrica-bench run --agent fabrica --out runs/mine      (again: continues where it stopped)",
+        "fabrica-bench run --agent fabrica --repeat 5 --seed 7 --shuffle --max-cost 20",
+        "fabrica-bench run --agent fabrica --out runs/mine --dry-run",
         "fabrica-bench run --agent fabrica --json > result.json",
     ),
 )
@@ -39,13 +51,35 @@ def run(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Run folder; a run found in it is continued. [default: runs/...]"),
     ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N of the chosen tasks.")
+    ] = None,
+    repeat: Annotated[int, typer.Option("--repeat", metavar="K", min=1, help="Attempts per task.")] = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="S", min=0, help="Gives the agent's seeds and the shuffled order.")
+    ] = 0,
+    shuffle: Annotated[bool, typer.Option("--shuffle", help="Work in an order drawn from the seed.")] = False,
     jobs: JobsOption = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option("--max-cost", metavar="USD", help="Start no further job once the agent's calls cost this much."),
+    ] = None,
     toolchain: ToolchainOption = "embedded",
     arch: ArchOption = "wse3",
     size: SizeOption = "small",
     workflow: WorkflowOption = "W1",
-    repeat: Annotated[int, typer.Option("--repeat", metavar="K", min=1, help="Attempts per task.")] = 1,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="NAME=VALUE", help="An option of the agent, e.g. mode=B; may be repeated."),
+    ] = None,
+    tasks: TasksOption = None,
     key: KeyOption = None,
+    cluster: ClusterOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done and what is there already; do nothing.")
+    ] = False,
+    progress: ProgressOption = "auto",
+    events: EventsOption = None,
     json: JsonOption = False,
 ) -> None:
     """Let an agent translate tasks, and score what it hands in.
@@ -60,13 +94,18 @@ def run(
         default_run_folder,
         exit_code,
         make_config,
+        parse_options,
         write_page,
     )
     from fabrica_bench.runs.execution import execute_run
 
+    use_tasks(tasks)
+    names, broken = chosen_tasks(filters or [], limit)
+    if max_cost is not None and max_cost <= 0:
+        raise FabricaError("a cost limit is above zero", place="--max-cost", remedy="leave it out for no limit")
     config = make_config(
         agent=agent,
-        tasks=chosen_tasks(filters or []),
+        tasks=names,
         out=out if out is not None else default_run_folder(agent),
         toolchain=toolchain,
         arch=arch,
@@ -75,16 +114,43 @@ def run(
         key=key,
         jobs=jobs or available_cores(),
         repeat=repeat,
+        seed=seed,
+        shuffle=shuffle,
+        options=parse_options(option or []),
+        max_cost=max_cost,
+        cluster=cluster,
     )
-    with progress_display() as progress:
-        summary = execute_run(config, progress)
+    if dry_run:
+        _show_plan(config, json)
+        raise typer.Exit(ExitCode.FAILURE if broken else ExitCode.OK)
+    with progress_display(progress, events) as display:
+        summary = execute_run(config, display)
     page = write_page(config)
     if json:
-        console.write_json({**summary.to_json(), "report": str(page)})
+        console.write_json({**summary.to_json(), "report": str(page), "broken_tasks": broken})
     else:
         from fabrica_bench.cli.results import write_run
 
         write_run(summary)
         console.write(f"run folder {summary.run_dir}")
         console.write(f"report     {page}")
-    raise typer.Exit(exit_code(summary))
+    if broken:
+        console.note(f"{console.counted(broken, 'task folder')} could not be read and took no part: see above")
+    code = exit_code(summary)
+    raise typer.Exit(ExitCode.FAILURE if broken and code == ExitCode.OK else code)
+
+
+def _show_plan(config: RunConfig, json: bool) -> None:
+    from fabrica_bench.runs.planning import plan_run
+
+    plan = plan_run(config)
+    if json:
+        console.write_json(plan.to_json())
+        return
+    console.write_table(
+        [Column("task"), Column("attempt", True), Column("state"), Column("reference")],
+        [[row.task, str(row.attempt), row.state, row.reference] for row in plan.rows],
+    )
+    console.write()
+    console.write(f"{plan.owed} of {len(plan.rows)} attempts would be made, {plan.finished} are finished")
+    console.write(f"run folder {config.out} ({'continued' if plan.exists else 'new'}); nothing was done")

@@ -129,8 +129,8 @@ def _score_agent(
         key=key,
         jobs=1,
     )
-    with progress_display() as progress:
-        summary = execute_run(config, progress)
+    with progress_display() as display:
+        summary = execute_run(config, display)
     if not summary.rows:
         raise FabricaError(
             "the attempt ended without a verdict",

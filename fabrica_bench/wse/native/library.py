@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -36,6 +37,7 @@ _LARGE = 2_000_000
 _MOST_FILES = 4000  # some 20 KB each
 #: bump when the meaning of cached code changes in a way its text doesn't show
 _FORMAT = "1"
+_OBJECT_NAME = re.compile(r"[0-9a-f]{64}\.o")
 
 
 def cache_directory() -> Path | None:
@@ -51,12 +53,45 @@ def cache_directory() -> Path | None:
     return folder
 
 
+def private_directory() -> Path | None:
+    """Where this process puts the code that it compiles, instead of the cache: `FABRICA_PRIVATE_CODE`, if it is set.
+
+    For processes that run programs nobody trusts: they read the common cache and write into a folder that only later
+    runs of the same program read, so that no program can hand code to another.
+    """
+    chosen = os.environ.get("FABRICA_PRIVATE_CODE")
+    return Path(chosen) if chosen else None
+
+
+def adopt_code(private: Path) -> int:
+    """Move object files from a private folder into the cache; returns how many.
+
+    Only for a folder that was filled by a program of our own: machine code can't be checked.
+    """
+    folder = cache_directory()
+    if folder is None or not private.is_dir():
+        return 0
+    moved = 0
+    for path in sorted(private.glob("*.o")):
+        if _OBJECT_NAME.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+            try:
+                temporary = folder / f"{path.name}.{os.getpid()}.tmp"
+                temporary.write_bytes(path.read_bytes())
+                temporary.replace(folder / path.name)
+            except OSError:
+                break  # a cache that can't be written keeps nothing
+            moved += 1
+    return moved
+
+
 class CodeCache:
     """Object files by the hash of what they were made from."""
 
     def __init__(self) -> None:
         self._folder = cache_directory()
-        self._prune()
+        self._private = private_directory()
+        if self._private is None:
+            self._prune()
 
     def _prune(self) -> None:
         """Keep the newer half of too many files."""
@@ -71,25 +106,28 @@ class CodeCache:
             return  # another process prunes, or this one may only read
 
     def get(self, key: str) -> bytes | None:
-        """The object file, or None."""
-        if self._folder is None:
-            return None
-        try:
-            return (self._folder / f"{key}.o").read_bytes()
-        except OSError:
-            return None
+        """The object file, or None. The common cache comes first: a private folder can't replace what is in it."""
+        for folder in (self._folder, self._private):
+            if folder is not None:
+                try:
+                    return (folder / f"{key}.o").read_bytes()
+                except OSError:
+                    continue
+        return None
 
     def put(self, key: str, content: bytes) -> None:
         """Keep an object file; a folder that cannot be written to keeps nothing."""
-        if self._folder is None:
+        folder = self._private or self._folder
+        if folder is None:
             return
         try:
-            handle, name = tempfile.mkstemp(dir=self._folder)
+            handle, name = tempfile.mkstemp(dir=folder)
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
-            os.replace(name, self._folder / f"{key}.o")
+            os.replace(name, folder / f"{key}.o")
         except OSError:
-            self._folder = None
+            if self._private is None:
+                self._folder = None
 
 
 def digest(parts: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Several runs of one program for the price of one start: `python -m fabrica_bench.toolchains.batch`.
+"""Several runs of one program for the price of one start: `python -m fabrica_bench.compat.batch`.
 
 Reads `{"artifact": ..., "runs": [{"workdir": ..., "arguments": [...], "deadline_s": ..., "environment": {...},
 "support": false}]}` from its standard input (a file), loads NumPy, the simulator and the program's code, and then forks

@@ -1,0 +1,191 @@
+"""What a study would do and cost, before it does anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.plugins import Budget, load_plugins
+from fabrica_bench.runs.config import DEFAULT_BUDGET, RunConfig
+from fabrica_bench.runs.execution import finished_jobs
+from fabrica_bench.runs.store import MANIFEST_NAME, RunStore
+from fabrica_bench.studies.catalogue import catalogue_tasks
+from fabrica_bench.studies.protocol import Arm, Study
+from fabrica_bench.tasks import list_tasks
+
+CONTROL_FOLDER: Final = "controls"
+EVALUATION_S: Final = 2.0
+"""Core-seconds of one compile or batch of visible runs: measured over the published sizes on one core, rounded up."""
+
+SCORING_S: Final = 4.0
+"""Core-seconds of scoring one candidate on held-out inputs, with its share of measuring the reference."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """US dollars per million tokens; None when they aren't known."""
+
+    input_usd: float | None = None
+    output_usd: float | None = None
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of a study.
+
+    Attributes:
+        label: `ARM`, or `ARM/controls/AGENT`.
+        finished: Attempts that are done already.
+        unwritten: Tasks of the arm that have no pair yet; they are missing from the denominator and said to be.
+    """
+
+    label: str
+    arm: Arm
+    control: bool
+    config: RunConfig
+    finished: int
+    unwritten: tuple[str, ...]
+
+    @property
+    def attempts(self) -> int:
+        return len(self.config.tasks) * self.config.repeat
+
+    @property
+    def owed(self) -> int:
+        return self.attempts - self.finished
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """Every run of a study, in the order of work: the controls of an arm before its agent."""
+
+    study: Study
+    runs: tuple[PlannedRun, ...]
+    prices: Prices
+    deterministic: bool
+
+    def estimate(self) -> dict[str, Any]:
+        """Upper bounds of what is still to be spent; `cost_usd` is None when the price isn't known."""
+        agents = [run for run in self.runs if not run.control]
+        evaluations = sum(run.owed * run.config.budget.evaluations for run in agents)
+        tokens = 0 if self.deterministic else sum(run.owed * run.config.budget.tokens for run in agents)
+        owed = sum(run.owed for run in self.runs)
+        core_s = evaluations * EVALUATION_S + owed * SCORING_S
+        return {
+            "attempts": sum(run.owed for run in agents),
+            "control_attempts": owed - sum(run.owed for run in agents),
+            "evaluations_at_most": evaluations,
+            "tokens_at_most": tokens,
+            "core_hours_at_most": round(core_s / 3600, 2),
+            "cost_usd_at_most": self._cost(tokens),
+        }
+
+    def _cost(self, tokens: int) -> float | None:
+        if tokens == 0:
+            return 0.0
+        known = [price for price in (self.prices.input_usd, self.prices.output_usd) if price is not None]
+        # Which tokens are output isn't known beforehand: the dearer price bounds the cost.
+        return round(tokens / 1e6 * max(known), 2) if len(known) == 2 else None
+
+
+def plan_study(
+    study: Study,
+    *,
+    agent: str,
+    out: Path,
+    jobs: int = 2,
+    seed: int = 0,
+    limit: int | None = None,
+    prices: Prices | None = None,
+    replay: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> StudyPlan:
+    """The runs of a study with an agent.
+
+    Args:
+        study: The protocol.
+        agent: Who works in the arms.
+        out: Folder of the study; what is finished in it is kept.
+        jobs: Tasks in progress at the same time.
+        seed: Of every run.
+        limit: Only the first so many tasks of each arm; such a study is partial and says so.
+        prices: For the estimate of the cost.
+        replay: Finished run whose candidates a `replay` study scores.
+        overrides: Further fields of every `RunConfig`, e.g. `cluster`.
+
+    Raises:
+        FabricaError: The agent or a control isn't installed, no task of an arm is written, or a replay names no run.
+    """
+    agents, _ = load_plugins()
+    for name in (agent, *study.controls):
+        if name not in agents:
+            raise FabricaError(
+                f"study {study.name} needs the agent {name}, which is not installed",
+                remedy="see `fabrica-bench agents`; a published study is not run without its controls",
+                code=ExitCode.USAGE,
+            )
+    if (study.kind == "replay") != (replay is not None):
+        raise FabricaError(
+            f"study {study.name} {'replays a finished run: name it' if study.kind == 'replay' else 'replays nothing'}",
+            place="--run",
+            remedy="give --run RUN with a replay study, and with no other",
+            code=ExitCode.USAGE,
+        )
+    common = {"jobs": jobs, "seed": seed, **(overrides or {})}
+    runs: list[PlannedRun] = []
+    for arm in study.arms:
+        for control in study.controls:
+            folder = out / arm.name / CONTROL_FOLDER / control
+            runs.append(_run(study, arm, control, folder, limit, {**common, "repeat": 1}, control=True))
+        more = {**common, "replay": replay} if replay is not None else common
+        runs.append(_run(study, arm, agent, out / arm.name / "run", limit, {"repeat": arm.repeat, **more}))
+    return StudyPlan(study, tuple(runs), prices or Prices(), agents[agent].model == "deterministic")
+
+
+def _run(
+    study: Study,
+    arm: Arm,
+    agent: str,
+    out: Path,
+    limit: int | None,
+    fields: Mapping[str, Any],
+    *,
+    control: bool = False,
+) -> PlannedRun:
+    tasks = [task.name for task in list_tasks(arm.filter)]
+    unwritten = tuple(entry.name for entry in catalogue_tasks(arm) if entry.name not in tasks)
+    if not tasks:
+        raise FabricaError(
+            f"arm {arm.name}: no task of {' '.join(arm.filter)} is written",
+            remedy="`fabrica-bench list` shows the tasks that are",
+        )
+    config = RunConfig(
+        agent=agent,
+        tasks=tuple(tasks[:limit]),
+        out=out,
+        toolchain=arm.toolchain,
+        arch=arm.arch,
+        size=arm.size,
+        workflow=arm.workflow,
+        budget=_budget(arm),
+        options={} if control else dict(arm.options),
+        study=f"{study.name}/{arm.name}",
+        **fields,
+    )
+    label = f"{arm.name}/{CONTROL_FOLDER}/{agent}" if control else arm.name
+    return PlannedRun(label, arm, control, config, _finished(config), unwritten)
+
+
+def _budget(arm: Arm) -> Budget:
+    given = {name: value for name, value in arm.budget.model_dump().items() if value is not None}
+    return DEFAULT_BUDGET.model_copy(update=given)
+
+
+def _finished(config: RunConfig) -> int:
+    if not (config.out / MANIFEST_NAME).exists():
+        return 0
+    wanted = set(config.order())
+    return len(finished_jobs(RunStore.open(config.out).records()) & wanted)
