@@ -7,6 +7,10 @@ In each cycle a router looks at the heads of its non-empty channels, in turn, an
 Order independence: whatever one router does in a cycle is visible to another one only later. A forwarded wavelet
 arrives `hop` cycles later; a freed buffer slot counts as free from the next cycle on (`Channel.departed`). So the order
 in which routers are visited within a cycle changes nothing.
+
+A color may be received from several directions, but "wavelets never arrive from two at once; otherwise undefined
+behaviour" (Cerebras SDK docs): two that arrive in one cycle are a fault. A wavelet arrives in the cycle from which it
+may move on: `hop` cycles after its neighbour sent it, or as soon as it has come up the ramp.
 """
 
 from __future__ import annotations
@@ -32,6 +36,8 @@ ADVANCE_AFTER = 2
 OPPOSITE = {NORTH: SOUTH, SOUTH: NORTH, EAST: WEST, WEST: EAST}
 OFFSETS = {NORTH: (0, -1), SOUTH: (0, 1), EAST: (1, 0), WEST: (-1, 0)}
 DIRECTION_NAMES = {NORTH: "NORTH", SOUTH: "SOUTH", EAST: "EAST", WEST: "WEST", RAMP: "RAMP"}
+#: Cycles that a wavelet's arrival may lie ahead, at least.
+ARRIVAL_SLOTS = 8
 POP_MODES = ("no_pop", "always_pop", "pop_on_advance", "pop_on_advance_nop")
 
 #: (cycle from which it may move, payload, flags, color)
@@ -84,12 +90,14 @@ class ColorState:
     """Routing state of one color on one PE. `rx`, `tx`, `valid` are by switch position, positions made cumulative."""
 
     __slots__ = (
+        "arrivals",
         "color",
         "config",
         "configured",
         "current",
         "filter",
         "inputs",
+        "merges",
         "outputs",
         "overrides",
         "pop_mode",
@@ -122,6 +130,9 @@ class ColorState:
         self.outputs: list[tuple[tuple[int, Channel], ...] | None] = [None] * 4
         self.sink: StreamSink | None = None
         self.configured = False
+        # of a color that is received from several directions at once: (cycle, directions) of arrivals, by cycle
+        self.merges = False
+        self.arrivals: list[tuple[int, int]] = [(0, 0)] * ARRIVAL_SLOTS
         self.resolve()
 
     def resolve(self) -> None:
@@ -134,6 +145,15 @@ class ColorState:
             self.rx[index], self.tx[index] = rx, tx
             self.outputs[index] = None
         self.configured = any(self.rx) or any(self.tx)
+        self.merges = any(mask & (mask - 1) for mask in self.rx)
+
+    def meets(self, port: int, cycle: int) -> bool:
+        """Note an arrival; True if another direction has one in the same cycle."""
+        slot = cycle % ARRIVAL_SLOTS
+        noted, ports = self.arrivals[slot]
+        ports = ports | port if noted == cycle else port
+        self.arrivals[slot] = cycle, ports
+        return ports != port
 
     def advance(self) -> bool:
         """Go to the next valid position; True if the position changed."""
@@ -150,7 +170,19 @@ class ColorState:
 class Router:
     """See the module's docstring. `neighbors` maps a direction to the router there."""
 
-    __slots__ = ("active", "colors", "fabric", "neighbors", "pe", "scheduled", "stepped", "switched", "x", "y")
+    __slots__ = (
+        "active",
+        "colors",
+        "fabric",
+        "meetings",
+        "neighbors",
+        "pe",
+        "scheduled",
+        "stepped",
+        "switched",
+        "x",
+        "y",
+    )
 
     def __init__(self, fabric: Fabric, x: int, y: int, configs: dict[int, ColorConfig]) -> None:
         self.fabric = fabric
@@ -159,6 +191,7 @@ class Router:
         self.colors = {color: ColorState(color, config) for color, config in configs.items()}
         self.neighbors: dict[int, Router] = {}
         self.active: list[Channel] = []
+        self.meetings: dict[int, int] = {}  # cycle -> mask of colors that arrive from several directions in it
         self.scheduled = -1
         self.stepped = -1
         self.switched = False
@@ -216,12 +249,26 @@ class Router:
             self.active.append(channel)
             self.fabric.wake_router(self, wavelet[0])
         channel.queue.append(wavelet)
+        cycle, _, _, color = wavelet
+        state = self.colors.get(color)
+        if state is not None and state.merges and state.meets(channel.port, cycle):
+            self.meetings[cycle] = self.meetings.get(cycle, 0) | 1 << color
+            self.fabric.wake_router(self, cycle)
+
+    def _check_meetings(self, colors: int, now: int) -> None:
+        """Fault if the current routes take a color from several directions of this cycle's arrivals."""
+        for color, state in sorted(self.colors.items()):
+            ports = state.arrivals[now % ARRIVAL_SLOTS][1] & state.rx[state.current]
+            if colors >> color & 1 and not state.teardown and ports & (ports - 1):
+                raise traffic.blame_meeting(self, color, [bit for bit in DIRECTION_NAMES if ports & bit])
 
     def step(self, now: int) -> None:
         """Forward what can go in this cycle."""
         if self.stepped == now:
             return
         self.stepped = now
+        if self.meetings:
+            self._check_meetings(self.meetings.pop(now, 0), now)
         used = 0
         ramp_in = False
         wake = 0

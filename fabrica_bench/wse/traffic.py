@@ -73,6 +73,26 @@ def _sent_at(pe: ProcessingElement, color: int) -> int:
     return 0
 
 
+def blame_meeting(router: Router, color: int, directions: list[int]) -> Fault:
+    """Fault of wavelets that arrive in one cycle; its place is the operation that sent one of them."""
+    from fabrica_bench.wse.router import DIRECTION_NAMES
+
+    pe = router.pe
+    found = [next((s for s in senders(router, way, color) if s.loc), None) for way in directions]
+    names = " and ".join(DIRECTION_NAMES[way] for way in directions)
+    known = [sender for sender in found if sender is not None]
+    message = f"wavelets of color {color} arrive from {names} in the same cycle"
+    others = "; also sent by ".join(
+        f"{sender.pe.position} at {sender.pe.location(sender.loc)}" for sender in known[1:] if sender.loc
+    )
+    values = {"color": color}
+    fault = blame_sender(known, pe, message, values)
+    if not others:
+        return fault
+    text = f"{fault.message}; also sent by {others}"
+    return Fault(fault.pe, fault.location, "", text, values, fault.cycle, fault.source)
+
+
 def blame_sender(found: list[Sender], pe: ProcessingElement, message: str, values: Mapping[str, object]) -> Fault:
     """Fault at `pe` caused by a wavelet; its place is the operation that sent it, if one of `found` is known to."""
     sender = next((sender for sender in found if sender.loc), None)

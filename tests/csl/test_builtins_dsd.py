@@ -21,6 +21,7 @@ const bd = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{8} -> b[i] });
 const hd = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{8} -> h[i] });
 const fin = @get_dsd(fabin_dsd, .{ .extent = 8, .fabric_color = c, .input_queue = iq });
 const fout = @get_dsd(fabout_dsd, .{ .extent = 8, .fabric_color = c, .output_queue = oq });
+comptime { @set_local_color_config(c, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ RAMP } } }); }
 """
 
 

@@ -21,6 +21,7 @@ def test_bound_tasks_activations_and_blocks_are_in_the_image(tmp_path: Path) -> 
     task control(x: u16) void {}
     fn bind(t: task () void, id: local_task_id) void { @bind_local_task(t, id); @activate(id); }
     comptime {
+      @set_local_color_config(c, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ RAMP } } });
       @bind_data_task(got, @get_data_task_id(c));
       bind(first, first_id);
       @bind_local_task(second, second_id);
@@ -50,6 +51,7 @@ def test_handlers_tables_and_rotating_tasks(tmp_path: Path) -> None:
     fn on_teardown() void {}
     fn on_empty() void {}
     comptime {
+      @set_local_color_config(c, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ RAMP } } });
       @initialize_queue(iq, .{ .color = c, .ctrl_table_id = 1 });
       @set_teardown_handler(on_teardown, c);
       @set_empty_queue_handler(on_empty, iq);

@@ -97,6 +97,7 @@ def test_a_compiled_program_survives_its_artefact(tmp_path: Path) -> None:
     var buffer = @zeros([8]f32);
     const q = @allocate_fifo(buffer);
     const c = @get_color(3);
+    comptime { @set_local_color_config(c, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ RAMP } } }); }
     const out = @get_dsd(fabout_dsd, .{ .extent = 8, .fabric_color = c, .output_queue = @get_output_queue(2) });
     const in = @get_dsd(fabin_dsd, .{ .extent = 8, .fabric_color = c, .input_queue = @get_input_queue(2) });
     fn main() void {

@@ -48,7 +48,7 @@ def test_color_configurations_are_converted_and_merged_with_local_ones(tmp_path:
     }
     """
     local = """
-    const routes = .{ .rx = NORTH, .tx = [2]direction{ RAMP, SOUTH } };
+    const routes = .{ .rx = RAMP, .tx = [2]direction{ RAMP, SOUTH } };
     comptime {
       @set_local_color_config(@get_color(2), .{ .routes = routes });
       @comptime_assert(@get_filter_id(@get_color(1)) == 0);
@@ -165,16 +165,17 @@ def test_wrong_layouts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_wse3_has_switches_on_some_colors_only(tmp_path: Path) -> None:
     layout = SET.format(
-        "@set_color_config(0, 0, @get_color(10), .{ .routes = .{}, .switches = .{ .pos1 = .{ .rx = RAMP } } });"
+        "@set_color_config(0, 0, @get_color(10),"
+        " .{ .routes = .{ .tx = RAMP }, .switches = .{ .pos1 = .{ .rx = RAMP } } });"
     )
     assert layout_errors(tmp_path, layout, PE, arch="wse3") == ["color 10 has no switches on wse3"]
     compile_text(tmp_path, PE, layout=layout, arch="wse2")
 
 
 def test_flat_routes_are_accepted_with_a_warning(tmp_path: Path) -> None:
-    layout = SET.format(ROUTE.format(".{ .rx = RAMP, .tx = EAST }"))
+    layout = SET.format(ROUTE.format(".{ .rx = RAMP, .tx = RAMP }"))
     output = compile_text(tmp_path, PE, layout=layout)
-    assert output.program.colors[0][0][1].tx == ir.EAST
+    assert output.program.colors[0][0][1].tx == ir.RAMP
     assert "deprecated" in output.warnings[0].message
 
 

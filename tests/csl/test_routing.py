@@ -1,10 +1,13 @@
-"""Warnings about routes that can't carry what they are there for."""
+"""Routes that can't carry what they are there for are errors; tests/conformance/reject/routes has one program for each.
+
+Here is what must not be taken for one, and what is only a warning or a note.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from helpers.csl_eval import compile_text
+from helpers.csl_eval import compile_text, layout_errors
 
 from fabrica_bench.csl.diagnostics import Severity
 
@@ -31,8 +34,10 @@ def layout(*configurations: str, sender: int = 0) -> str:
     return "\n".join(["layout {", "  @set_rectangle(2, 1);", *tiles, *lines, "}"])
 
 
-def messages(tmp_path: Path, text: str, pe: str = PE, severity: Severity = Severity.WARNING) -> list[str]:
-    output = compile_text(tmp_path, pe, layout=text, memcpy=False)
+def messages(
+    tmp_path: Path, text: str, pe: str = PE, severity: Severity = Severity.WARNING, memcpy: bool = False
+) -> list[str]:
+    output = compile_text(tmp_path, pe, layout=text, memcpy=memcpy)
     return [entry.message for entry in output.warnings if entry.severity is severity]
 
 
@@ -41,10 +46,14 @@ def test_a_complete_route_is_fine(tmp_path: Path) -> None:
     assert messages(tmp_path, text) == messages(tmp_path, text, severity=Severity.NOTE) == []
 
 
-def test_a_neighbour_that_does_not_receive_is_noticed(tmp_path: Path) -> None:
-    expected = ["PE (0, 0) sends color 3 EAST, where PE (1, 0) does not receive it"]
-    assert messages(tmp_path, layout("0: RAMP -> EAST")) == expected
-    assert messages(tmp_path, layout("0: RAMP -> EAST", "1: EAST -> RAMP")) == expected
+def test_mistakes_of_a_kind_are_one_error_and_those_of_other_kinds_are_found_at_once(tmp_path: Path) -> None:
+    text = layout("0: RAMP -> EAST, WEST", "1: EAST -> WEST")
+    assert layout_errors(tmp_path, text, PE, memcpy=False) == [
+        "PE (0, 0) sends color 3 EAST, where PE (1, 0) does not receive it",
+        "color 3 leaves the rectangle: PE (0, 0) sends it WEST",
+        "color 3 is sent by PE (0, 0), but delivered to no PE",
+        "PE (1, 0) sends color 3 WEST, where PE (0, 0) does not receive it",
+    ]
 
 
 def test_what_another_switch_position_receives_is_fine(tmp_path: Path) -> None:
@@ -56,21 +65,57 @@ def test_what_another_switch_position_receives_is_fine(tmp_path: Path) -> None:
     assert messages(tmp_path, text) == []
 
 
-def test_leaving_the_rectangle_is_a_remark(tmp_path: Path) -> None:
+def test_leaving_a_rectangle_that_memcpy_surrounds_is_a_note(tmp_path: Path) -> None:
     text = layout("0: RAMP -> EAST", "1: WEST -> RAMP, EAST")
-    assert messages(tmp_path, text) == []
-    assert messages(tmp_path, text, severity=Severity.NOTE) == ["color 3 leaves the rectangle: PE (1, 0) sends it EAST"]
+    expected = "color 3 leaves the rectangle: PE (1, 0) sends it EAST"
+    assert messages(tmp_path, text, memcpy=True) == []
+    assert messages(tmp_path, text, severity=Severity.NOTE, memcpy=True) == [expected]
+    assert layout_errors(tmp_path, text, PE, memcpy=False) == [expected]
 
 
-def test_a_color_that_nobody_sends_is_noticed(tmp_path: Path) -> None:
-    text = layout("1: WEST -> RAMP", sender=2)
-    assert messages(tmp_path, text) == ["color 3 is delivered to PE (1, 0), but no PE sends it"]
+def test_a_receiver_without_a_neighbour_that_sends_is_a_warning(tmp_path: Path) -> None:
+    text = layout("0: RAMP -> RAMP", "1: WEST -> RAMP")
+    assert messages(tmp_path, text) == ["PE (1, 0) receives color 3 from WEST, where no PE sends it this way"]
+    assert messages(tmp_path, layout("0: WEST, RAMP -> RAMP")) == []
 
 
-def test_sending_on_a_route_without_ramp_is_noticed(tmp_path: Path) -> None:
+def test_the_placeholder_color_of_guarded_code_is_a_warning(tmp_path: Path) -> None:
+    pe = PE + "var role: u16 = 0;\ntask roles() void { if (role == 1) { @mov32(out, 1); } }\n"
+    pe = pe.replace("sends: bool = false", "sends: bool = false; param never: bool = false")
+    pe += "comptime { @bind_local_task(roles, @get_local_task_id(11)); }"
     expected = "this sends on color 3, but no PE with this code has RAMP in the 'rx' of the color"
-    assert messages(tmp_path, layout()) == [expected]
-    assert expected in messages(tmp_path, layout("0: WEST -> RAMP"))
+    assert messages(tmp_path, layout(sender=2), pe) == [expected]
+
+
+def test_code_behind_a_run_time_condition_is_judged_by_all_pes_with_the_same_source(tmp_path: Path) -> None:
+    pe = (
+        PE.replace("if (sends)", "if (role == 1)").replace("param sends: bool = false;", "param sends: bool;")
+        + "var role: u16;"
+    )
+    text = layout("0: RAMP -> EAST", "1: WEST -> RAMP")
+    assert messages(tmp_path, text, pe) == []
+    certain = pe.replace(
+        "if (role == 1) { @mov32(out, 1); }", "role += 1; if (role == 1) { role = 2; } @mov32(out, 1);"
+    )
+    expected = "this sends on color 3, but PE (1, 0) has no RAMP in the 'rx' of the color"
+    assert layout_errors(tmp_path, text, certain, memcpy=False) == [expected]
+
+
+def test_a_loop_that_may_run_no_time_guards_its_code(tmp_path: Path) -> None:
+    pe = (
+        PE.replace("if (sends) { @mov32(out, 1); }", "while (count > 0) : (count -= 1) { @mov32(out, 1); }")
+        + "var count: u16;"
+    )
+    assert messages(tmp_path, layout("0: RAMP -> EAST", "1: WEST -> RAMP"), pe) == []
+
+
+def test_swapped_colors_and_those_that_start_in_teardown_are_not_judged(tmp_path: Path) -> None:
+    assert messages(tmp_path, layout("0: RAMP -> EAST").replace("EAST } }", "EAST } }, .teardown = true")) == []
+    assert messages(tmp_path, layout("0: RAMP -> EAST").replace("EAST }", "EAST }, .color_swap_x = true")) == []
+
+
+def test_a_route_that_ends_at_its_beginning_is_no_circle(tmp_path: Path) -> None:
+    assert messages(tmp_path, layout("0: RAMP, EAST -> EAST, RAMP", "1: RAMP, WEST -> RAMP")) == []
 
 
 def test_routes_made_at_run_time_are_not_judged(tmp_path: Path) -> None:

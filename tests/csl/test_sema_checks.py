@@ -28,7 +28,7 @@ def messages(tmp_path: Path, body: str, arch: str) -> list[str]:
 
 def test_a_queue_without_color_is_refused_where_queues_carry_colors(tmp_path: Path) -> None:
     assert errors_of(tmp_path, BODY, arch="wse3") == ["output queue 2 is used but never initialized"]
-    compile_body(tmp_path, BODY, arch="wse2")
+    compile_body(tmp_path, BODY + LOOPBACK, arch="wse2")
 
 
 @pytest.mark.parametrize("arch", ["wse2", "wse3"])

@@ -118,13 +118,15 @@ PROGRAMS: dict[str, str] = {
         "var n: u16; task d(w: u32) void { n += 1; } task l() void { n += 2; } task c(w: u16) void { n += w; }"
         "const q = @get_input_queue(2); const col = @get_color(4);"
         'const id = if (@is_arch("wse3")) @get_data_task_id(q) else @get_data_task_id(col);'
-        "comptime { @initialize_queue(q, .{ .color = col }); @bind_data_task(d, id);"
+        "comptime { @set_local_color_config(col, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ RAMP } } });"
+        " @initialize_queue(q, .{ .color = col }); @bind_data_task(d, id);"
         " @bind_local_task(l, @get_local_task_id(10)); @bind_control_task(c, @get_control_task_id(40)); }"
         + main("@activate(@get_local_task_id(10));")
     ),
     "rotating tasks": (
         "task a(w: u32) void {} task b(w: u32) void {} const q = @get_input_queue(2);"
-        "comptime { @initialize_queue(q, .{ .color = @get_color(4) });"
+        "comptime { @set_local_color_config(@get_color(4), .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ RAMP } } });"
+        " @initialize_queue(q, .{ .color = @get_color(4) });"
         " @bind_rotating_tasks(a, b, @get_data_task_id(q), .{ .limit = 3 }); }" + main("")
     ),
     "mem1d and mem4d DSDs": (
@@ -159,7 +161,7 @@ PROGRAMS: dict[str, str] = {
     "routes, switches, teardown": (
         "const c = @get_color(4); fn handler() void {} comptime { @set_teardown_handler(handler, c);"
         " @set_local_color_config(c, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ EAST } }, .switches = .{"
-        " .pos1 = .{ .tx = WEST }, .ring_mode = true, .pop_mode = .{ .pop_on_advance = true } } }); }" + main("")
+        " .pos1 = .{ .tx = RAMP }, .ring_mode = true, .pop_mode = .{ .pop_on_advance = true } } }); }" + main("")
     ),
     "counter, sparse-counter and range filters": (
         "const c = @get_color(4);"

@@ -20,7 +20,7 @@ from fabrica_bench.csl.sema.control import run_independent
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.layout import LayoutState, TileCode
 from fabrica_bench.csl.sema.modules import ModuleInstance, params_key
-from fabrica_bench.csl.sema.routing import Routes, warn_about_routes
+from fabrica_bench.csl.sema.routing import Routes, check_routes
 from fabrica_bench.csl.sema.session import BUDGET_SPENT, LIBRARY, Session
 from fabrica_bench.csl.sema.unit import PeState, Unit
 from fabrica_bench.csl.values import Const, FnValue
@@ -131,13 +131,12 @@ def _assemble(session: Session, layout: LayoutState, root: ModuleInstance | None
     """The program of a complete layout; `root` is the instance of the layout block's file, if there is one."""
     options = session.options
     images, tiles = _images(session, layout)
-    if root is not None:
-        _check_names(session, layout, images)
     streams = reserved.stream_colors(root.unit) if root is not None else {}
     colors = _merged_colors(layout, images, tiles)
     if root is not None:
         linked = [(compiled.unit, compiled.image) for compiled in images]
-        warn_about_routes(Routes(colors, tiles, linked, layout.color_spans, streams))
+        routes = Routes(colors, tiles, linked, layout.color_spans, streams, options.memcpy)
+        _all(lambda: _check_names(session, layout, images), lambda: check_routes(routes))
     return ir.Program(
         arch=options.arch,
         width=layout.width,
@@ -155,6 +154,18 @@ def _assemble(session: Session, layout: LayoutState, root: ModuleInstance | None
         stream_colors=streams,
         source_lines=_source_lines(images),
     )
+
+
+def _all(*checks: Callable[[], None]) -> None:
+    """Make independent checks; what all of them find is reported together."""
+    errors: list[Diagnostic] = []
+    for check in checks:
+        try:
+            check()
+        except CslError as problem:
+            errors.extend(problem.diagnostics)
+    if errors:
+        raise CslError(errors)
 
 
 def _source_lines(images: list[CompiledImage]) -> dict[str, dict[int, str]]:

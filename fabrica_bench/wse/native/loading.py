@@ -358,6 +358,7 @@ def _color_words(config: ir.ColorConfig | None, layout: Any) -> list[int]:
     put("ring", state.ring)
     put("pop_mode", state.pop_mode)
     put("teardown", state.teardown)
+    put("merges", state.merges)
     for position in range(4):
         put("rx", state.rx[position], position)
         put("tx", state.tx[position], position)

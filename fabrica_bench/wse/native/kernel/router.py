@@ -73,6 +73,40 @@ def put(m: "M", channel: "Chan", cycle: "i64", word: "i64", flags: "i64", color:
     channel.wavelets[at] = cycle
     channel.wavelets[at + 1] = (word & 0xFFFFFFFF) | (flags << 32) | (color << 40)
     channel.count += 1
+    if pe.colors[color].merges != 0:
+        note_arrival(m, pe, channel.port, cycle, color)
+
+
+def note_arrival(m: "M", pe: "Pe", port: "i64", cycle: "i64", color: "i64") -> "None":
+    """Note an arrival of a color that has several directions; wake the router if two come in the same cycle."""
+    state = pe.colors[color]
+    slot = cycle & 7
+    ports = 0
+    if state.arrivals[slot] >> 5 == cycle:
+        ports = state.arrivals[slot] & 31
+    state.arrivals[slot] = (cycle << 5) | ports | port
+    if ports | port == port:
+        return
+    colors = 0
+    if pe.meeting_colors[slot] >> 24 == cycle:
+        colors = pe.meeting_colors[slot] & 0xFFFFFF
+    pe.meeting_colors[slot] = (cycle << 24) | colors | (1 << color)
+    pe.meetings = 1
+    wake_router(m, pe, cycle)
+
+
+def check_meetings(m: "M", pe: "Pe") -> "None":
+    """Bail out if the current routes take a color from several directions of this cycle's arrivals."""
+    slot = m.now & 7
+    colors = pe.meeting_colors[slot]
+    if colors >> 24 != m.now:
+        return
+    for color in range(0, 24):
+        if (colors >> color) & 1 != 0:
+            state = pe.colors[color]
+            ports = state.arrivals[slot] & 31 & state.rx[state.current]
+            if state.teardown == 0 and ports & (ports - 1) != 0:
+                bail(m, 24)
 
 
 def advance_switch(state: "Color") -> "i64":
@@ -91,6 +125,7 @@ def resolve_color(state: "Color") -> "None":
     rx = 0
     tx = 0
     configured = 0
+    merges = 0
     for index in range(0, 4):
         valid = state.new_valid[index]
         state.valid[index] = valid
@@ -104,7 +139,9 @@ def resolve_color(state: "Color") -> "None":
         state.rx[index] = rx
         state.tx[index] = tx
         configured = configured | rx | tx
+        merges = merges | (rx & (rx - 1))
     state.configured = configured != 0
+    state.merges = merges != 0
 
 
 def pop_command(word: "i64") -> "i64":
@@ -293,6 +330,10 @@ def step_router(m: "M", pe: "Pe") -> "None":
     if pe.router_stepped == now:
         return
     pe.router_stepped = now
+    if pe.meetings != 0:
+        check_meetings(m, pe)
+        if m.stop == STOP_BAIL:
+            return
     m.router_steps += 1
     m.work += 1
     used = 0

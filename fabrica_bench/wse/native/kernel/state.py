@@ -251,6 +251,8 @@ class Color:
     new_tx: "i64[4]"
     new_valid: "i64[4]"
     edges: "i64[4]"
+    merges: "i64"  # received from several directions in some position
+    arrivals: "i64[8]"  # by cycle: the cycle << 5 | directions
     filter_range: "i64"
     filter_sparse: "i64"
     count_data: "i64"
@@ -386,6 +388,7 @@ class Pe:
     # colors that are swapped with their partner on the way in, by direction: a bit each
     swap_x: "i64"
     swap_y: "i64"
+    meetings: "i64"
     active: "Chan*[104]"
     # element
     own_line: "align"
@@ -432,6 +435,7 @@ class Pe:
     values: "i64[16]"
     dsd_value: "Dsd[1]"
     # seldom used
+    meeting_colors: "i64[8]"  # by cycle: the cycle << 24 | colors that arrive from several directions
     stream_ready: "i64"
     teardown_pending: "i64"
     flushed_input: "i64"
