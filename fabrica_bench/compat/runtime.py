@@ -7,6 +7,7 @@ is done; a nonblocking one only queues it, and time advances with the next block
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
@@ -35,6 +36,7 @@ from fabrica_bench.csl.ir import ExportName
 from fabrica_bench.errors import from_os_error
 from fabrica_bench.wse.commands import Command, CopyIn, CopyOut, Handle, Launch, Limits, StreamIn, StreamOut
 from fabrica_bench.wse.faults import SimulationError
+from fabrica_bench.wse.leftovers import describe
 from fabrica_bench.wse.machine import Machine
 from fabrica_bench.wse.selection import open_machine
 
@@ -143,6 +145,9 @@ class SdkRuntime:
             self._advance(self._pending[-1])
         self._simulate(machine.drain)
         self._pending = [item for item in self._pending if not item.complete()]
+        forgotten = describe(machine.leftovers())
+        if forgotten:
+            sys.stderr.write(f"fabrica-sim: warning: {forgotten}\n")
         self._close()
 
     def _close(self) -> None:

@@ -38,6 +38,7 @@ from fabrica_bench.wse.deadlock import busy, explain
 from fabrica_bench.wse.evidence import CLOCK_FIELDS, Activity
 from fabrica_bench.wse.fabric import Fabric
 from fabrica_bench.wse.faults import BudgetExceeded, Deadlock, DeadlockReport, Fault, SourceLocation, StuckWavelets
+from fabrica_bench.wse.leftovers import Leftover, leftovers
 from fabrica_bench.wse.memory import AccessError, Arena, PeMemory
 from fabrica_bench.wse.pe import ProcessingElement
 from fabrica_bench.wse.profile import ProfileRecorder
@@ -201,6 +202,17 @@ class Machine:
             end = self.fabric.now + self.limits.drain_cycles
             while not self.fabric.is_idle and self.fabric.now < end:
                 self.fabric.run_cycle()
+
+    def leftovers(self) -> list[Leftover]:
+        """Wavelets that nobody took; none while something still happens."""
+        return self._undelivered() + leftovers(self.elements) if self.fabric.is_idle else []
+
+    def _undelivered(self) -> list[Leftover]:
+        return [
+            Leftover(feeder.pe.position, color, len(feeder.words), "the host's stream")
+            for (_, _, color), feeder in self._feeders.items()
+            if feeder.words
+        ]
 
     def _advance(self) -> None:
         if self.fabric.is_idle:

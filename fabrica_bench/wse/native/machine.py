@@ -23,6 +23,7 @@ from fabrica_bench.wse.costs import load_costs
 from fabrica_bench.wse.element import ROUTABLE_COLORS
 from fabrica_bench.wse.evidence import CLOCK_FIELDS
 from fabrica_bench.wse.faults import BudgetExceeded, PePosition
+from fabrica_bench.wse.leftovers import Leftover, place_name
 from fabrica_bench.wse.machine import REFERENCE_PES, Machine, check_size
 from fabrica_bench.wse.memory import PeMemory
 from fabrica_bench.wse.native.layout import Records, address_of
@@ -35,6 +36,7 @@ _CHUNK = 4_000_000  # units of work between looks at the clock: a fraction of a 
 REPLAYED_CYCLES = 1_000_000
 #: PEs that public build scripts give a program on a WSE-3, 762 by 1172: a whole wafer.
 WAFER_PES = 762 * 1172
+_LEFTOVERS = 65_536  # places with wavelets that are looked at after a run
 BAIL, IDLE, HOST, LAUNCH_DONE, BUDGET, CHUNK, UNTIL, GROW = 1, 2, 3, 4, 5, 6, 7, 8
 _PUMP, _PYTHON = 0, 2
 
@@ -48,6 +50,7 @@ class NativeMachine(Machine):
         self._twins: dict[int, Handle] = {}
         self._proxies: dict[int, _Pe] = {}
         self._inside = False
+        self._quiet = False  # nothing happens any more
         self._deadline: float | None = None
         self.fabric: Any = None
         limits = limits or Limits()
@@ -153,9 +156,22 @@ class NativeMachine(Machine):
             self._start_clock()
             self._simulate(lambda: not self._pending and not self._running)
         if self._reference is None:
+            self._quiet = False
             self._simulate(lambda: False, until=self._state.get("now") + self.limits.drain_cycles)
         if self._reference is not None:
             self._follow(lambda reference: reference.drain())
+
+    def leftovers(self) -> list[Leftover]:
+        if self._reference:
+            return self._reference.leftovers()
+        if not self._quiet:
+            return []
+        table = np.zeros((_LEFTOVERS, 5), dtype=np.int64)
+        count = self._state.lib.call("leftovers", self._state.m, address_of(table), _LEFTOVERS)
+        found = self._undelivered()
+        for index, port, number, color, words in table[:count].tolist():
+            found.append(Leftover(self.element(index).position, color, words, place_name(port, number)))
+        return found
 
     # ------------------------------------------------------------------------------------------ the loop
 
@@ -195,6 +211,7 @@ class NativeMachine(Machine):
                 return
             elif reason == IDLE:
                 if until >= 0:
+                    self._quiet = True
                     return
                 self._unstick()
             elif reason == BUDGET and self.limits.max_cycles * len(self.elements) > REPLAYED_CYCLES:

@@ -550,6 +550,32 @@ def launch_all(m: "M", functions: "ptr_i64", args: "ptr_i64", images: "ptr_i64")
     return silent
 
 
+def leftovers(m: "M", table: "ptr_i64", capacity: "i64") -> "i64":
+    """Places where wavelets wait: PE, port (0: input queue), number of the queue, color, count. How many there are."""
+    found = 0
+    for i in range(0, m.pe_count):
+        pe = m.pes[i]
+        for k in range(0, pe.active_count):
+            channel = pe.active[k]
+            if found < capacity:
+                table[found * 5] = i
+                table[found * 5 + 1] = channel.port
+                table[found * 5 + 2] = channel.queue_id
+                table[found * 5 + 3] = channel.wavelets[2 * channel.head + 1] >> 40
+                table[found * 5 + 4] = channel.count
+                found += 1
+        for k in range(0, pe.input_count):
+            queue = pe.inputs[k]
+            if queue.count > 0 and found < capacity:
+                table[found * 5] = i
+                table[found * 5 + 1] = 0
+                table[found * 5 + 2] = queue.number
+                table[found * 5 + 3] = queue.color
+                table[found * 5 + 4] = queue.count
+                found += 1
+    return found
+
+
 def wake_all_active(m: "M") -> "None":
     for i in range(0, m.pe_count):
         if m.pes[i].active_tasks != 0:
