@@ -35,6 +35,9 @@ class SimpleType(Type):
 
     spelling: str
 
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, SimpleType) and self.spelling == other.spelling)
+
     @property
     def name(self) -> str:
         return self.spelling
@@ -73,15 +76,18 @@ class IntType(Type):
     bits: int
     signed: bool
 
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, IntType) and self.bits == other.bits and self.signed == other.signed)
+
     @property
     def name(self) -> str:
         return f"{'i' if self.signed else 'u'}{self.bits}"
 
-    @property
+    @cached_property
     def low(self) -> int:
         return -(1 << (self.bits - 1)) if self.signed and self.bits else 0
 
-    @property
+    @cached_property
     def high(self) -> int:
         return (1 << (self.bits - 1)) - 1 if self.signed and self.bits else (1 << self.bits) - 1
 
@@ -90,6 +96,8 @@ class IntType(Type):
 
     def wrap(self, value: int) -> int:
         """`value` reduced to the range of the type (two's complement)."""
+        if self.low <= value <= self.high:
+            return value
         value &= (1 << self.bits) - 1
         if self.signed and self.bits and value >> (self.bits - 1):
             value -= 1 << self.bits
@@ -440,7 +448,7 @@ def is_numeric(type_: Type) -> bool:
 
 
 def is_integer(type_: Type) -> bool:
-    return isinstance(type_, IntType) or type_ == COMPTIME_INT
+    return isinstance(type_, IntType) or type_ is COMPTIME_INT or type_ == COMPTIME_INT
 
 
 def is_float(type_: Type) -> bool:

@@ -23,7 +23,7 @@ class Leftover(NamedTuple):
 
     pe: PePosition
     color: int
-    count: int
+    words: int
     place: str
 
 
@@ -56,7 +56,7 @@ def describe(found: Iterable[Leftover]) -> str:
         by_color.setdefault(entry.color, []).append(entry)
     lines = []
     for color, entries in sorted(by_color.items())[:_SHOWN_COLORS]:
-        count = sum(entry.count for entry in entries)
+        count = sum(entry.words for entry in entries)
         more = f", and in {len(entries) - 1} more place(s)" if len(entries) > 1 else ""
         lines.append(f"\n  color {color}: {count}, first in {entries[0].place} of {entries[0].pe}{more}")
     if len(by_color) > _SHOWN_COLORS:

@@ -76,7 +76,7 @@ def test_every_word_that_was_sent_and_not_taken_is_counted_by_both_executors(
     program = load_program(build(tmp_path, arch, count, taken))
     left = left_by(Machine(program))
     assert left_by(NativeMachine(program)) == left
-    held = sum(entry.count for entry in left)
+    held = sum(entry.words for entry in left)
     # A stream that fills every buffer on the way stops its sender, whose other words are not wavelets yet.
     assert held == count - taken if count < 10 else 0 < held < count - taken
     assert {entry.color for entry in left} <= {3}

@@ -34,13 +34,13 @@ def read_path(data: Any, path: tuple[int, ...]) -> Any:
 
 def load(frame: Frame, place_: Place, span: ast.Span) -> Value:
     """The value at a place."""
+    if isinstance(place_, CellPlace):  # what comptime loops mostly ask
+        if isinstance(place_.type, t.ArrayType | t.StructType):
+            frame.unit.session.step(span, limits.bulk_steps(t.leaf_count(place_.type)))
+        return Const(place_.type, copy_data(read_path(place_.cell.data, place_.path)))
     match place_:
         case ValuePlace(value) | ConstPlace(value=value):
             return value
-        case CellPlace(cell, path, type_):
-            if isinstance(type_, t.ArrayType | t.StructType):
-                frame.unit.session.step(span, limits.bulk_steps(t.leaf_count(type_)))
-            return Const(type_, copy_data(read_path(cell.data, path)))
         case RegPlace(variable):
             _need_runtime(frame, span)
             return Rt(variable.type, variable.reg)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from fabrica_bench.csl import ast, floats, ir
 from fabrica_bench.csl import types as t
@@ -13,7 +13,7 @@ from fabrica_bench.csl.sema import limits
 from fabrica_bench.csl.sema.coerce import coerce, peer_type
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.lower import check_runtime_type, operand
-from fabrica_bench.csl.values import Const, Rt, Value, bool_value, freeze
+from fabrica_bench.csl.values import FALSE, TRUE, Const, Rt, Value, bool_value, freeze
 
 if TYPE_CHECKING:
     from fabrica_bench.csl.sema.frame import Frame
@@ -47,6 +47,17 @@ def binary(
     frame: Frame, op: str, a: Value, b: Value, span: ast.Span, sides: tuple[ast.Span, ast.Span] | None = None
 ) -> Value:
     """`a op b` for every infix operator except `and` and `or`. `sides`: where the operands are."""
+    if isinstance(a, Const) and isinstance(b, Const):
+        known = _known_integers(op, a, b)
+        if known is not None:
+            return known
+    return general_binary(frame, op, a, b, span, sides)
+
+
+def general_binary(
+    frame: Frame, op: str, a: Value, b: Value, span: ast.Span, sides: tuple[ast.Span, ast.Span] | None = None
+) -> Value:
+    """As `binary`, by the rules for all types."""
     if op in CMP_OPS:
         return compare(frame, op, a, b, span, sides)
     if op in ("<<", ">>"):
@@ -61,6 +72,41 @@ def binary(
     if op in ("/", "%") and isinstance(b, Const) and t.is_integer(type_) and b.data == 0:
         fail(span, "division by zero")
     return _emit_binary(frame, op, type_, a, b, span)
+
+
+_SIMPLE: Final[dict[str, Callable[[int, int], int]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+}
+
+
+def _known_integers(op: str, a: Const, b: Const) -> Const | None:
+    """The result for integers of one type, or of one and a literal that fits: what loops at comptime mostly do. None
+    leaves the operation to the general rules, which say the same."""
+    type_ = a.type
+    if type_ is not b.type:
+        if b.type is t.COMPTIME_INT and isinstance(type_, t.IntType) and type_.low <= b.data <= type_.high:
+            pass
+        elif type_ is t.COMPTIME_INT and isinstance(b.type, t.IntType) and b.type.low <= a.data <= b.type.high:
+            type_ = b.type
+        else:
+            return None
+    elif type_ is not t.COMPTIME_INT and not isinstance(type_, t.IntType):
+        return None
+    compare_ = _COMPARE.get(op)
+    if compare_ is not None:
+        return TRUE if compare_(a.data, b.data) else FALSE
+    simple = _SIMPLE.get(op)
+    if simple is None:
+        return None
+    result = simple(a.data, b.data)
+    if isinstance(type_, t.IntType):
+        return Const(type_, type_.wrap(result))
+    return Const(type_, result) if result.bit_length() <= limits.INTEGER_BITS else None
 
 
 def _operand_type(frame: Frame, op: str, a: Value, b: Value, span: ast.Span) -> t.Type:

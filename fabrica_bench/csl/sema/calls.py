@@ -188,7 +188,7 @@ def _call_at_comptime(
     limit = session.options.comptime_func_depth_limit
     if session.call_depth >= limit:
         fail(span, f"comptime calls are nested more than {limit} deep", "raise --comptime-func-depth-limit")
-    session.step(span, limits.CALL_STEPS)
+    session.step(span, limits.CALL_STEPS + limits.code_steps(decl.body))
     scope = Scope()
     for param, value in zip(decl.params, values, strict=True):
         if param.name is not None:
@@ -220,7 +220,7 @@ def _call_inline(
     session = frame.unit.session
     if session.call_depth >= MAX_INLINE_DEPTH:
         fail(span, f"inline calls are nested more than {MAX_INLINE_DEPTH} deep")
-    session.step(span, limits.CALL_STEPS)
+    session.step(span, limits.CALL_STEPS + limits.code_steps(decl.body))
     merge = Merge(frame, result, span)
     target = Target(None, is_loop=False, is_comptime=False, merge=merge)
     activation = Activation(decl.name, result, found.address_taken, inline_return=target, is_runtime=True)

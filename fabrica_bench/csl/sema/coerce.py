@@ -48,7 +48,7 @@ def coerce(frame: Frame, value: Value, type_: t.Type, span: ast.Span) -> Value:
 def try_coerce(frame: Frame, value: Value, type_: t.Type, span: ast.Span) -> Value | None:
     """As `coerce`, but None if the types do not go together. A value out of range is still an error."""
     source = value.type
-    if source == type_:
+    if source is type_ or source == type_:
         return value
     if type_ == t.COMPTIME_STRUCT:
         return value if isinstance(source, t.StructType) else None

@@ -1,8 +1,8 @@
 """Bounds on what a program may ask of the compiler: programs are untrusted, and compilation must end.
 
-Work at comptime is counted in steps: one for a statement or a round of a loop, more for a call and for what handles
-many elements at once. The largest of the public CSL programs needs about 5,000 of them; a layout of a whole wafer
-needs several million.
+Work at comptime is counted in steps: a round of a loop costs one and more for a long body, a call costs ten and more
+for a long body, and what handles many elements at once costs more. The largest of the public CSL programs needs 170,000
+of them. Large layouts need more, so each PE that gets its code, and each distinct PE program, adds to what is allowed.
 """
 
 from __future__ import annotations
@@ -12,9 +12,15 @@ from typing import Final
 from fabrica_bench.csl import ast
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.sema.errors import fail
+from fabrica_bench.csl.sema.walk import size
 
-#: Default of `--max-comptime-steps`: about a minute of a loop that never ends.
-COMPTIME_STEPS: Final = 10_000_000
+#: Default of `--max-comptime-steps`: some seconds of a loop that never ends.
+COMPTIME_STEPS: Final = 500_000
+#: Further steps that each `@set_tile_code` allows, and each distinct PE program.
+STEPS_PER_PE: Final = 40
+STEPS_PER_PROGRAM: Final = 10_000
+#: Nodes of a loop's or function's syntax tree that one step covers, beyond the first.
+NODES_PER_STEP: Final = 16
 #: Steps that a comptime call costs, beside those of its statements.
 CALL_STEPS: Final = 10
 #: Elements or bytes that one step covers when many are handled at once.
@@ -42,6 +48,11 @@ ERRORS: Final = 100
 SUGGESTIONS: Final = 500
 #: Distinct warnings that are kept.
 WARNINGS: Final = 1_000
+
+
+def code_steps(node: ast.Node) -> int:
+    """Steps that running this code once costs, besides those of the loops and calls in it."""
+    return 1 + size(node) // NODES_PER_STEP
 
 
 def bulk_steps(count: int) -> int:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
-from fabrica_bench.csl.sema import access, components, lower, places
+from fabrica_bench.csl.sema import access, components, limits, lower, places
 from fabrica_bench.csl.sema.control import Target, check_label
 from fabrica_bench.csl.sema.dispatch import statement
 from fabrica_bench.csl.sema.errors import fail
@@ -113,9 +113,10 @@ def _comptime_loop(frame: Frame, node: ast.For, items: Iterator[Value]) -> None:
     target = Target(node.label, is_loop=True, is_comptime=True)
     frame.activation.targets.append(target)
     saved = frame.scope
+    steps = limits.code_steps(node)
     try:
         for count, item in enumerate(items):
-            frame.unit.session.step(node.span)
+            frame.unit.session.step(node.span, steps)
             frame.scope = Scope(saved)
             _bind(frame, node, item, int_value(count))
             try:
@@ -137,7 +138,7 @@ def _unrolled_loop(frame: Frame, node: ast.For, items: Iterator[Value]) -> None:
     frame.activation.targets.append(target)
     saved = frame.scope
     for count, item in enumerate(items):
-        check_inlined(frame, count, node.span)
+        check_inlined(frame, count, node)
         target.continue_block = code.new_block()
         frame.scope = Scope(saved)
         _bind(frame, node, item, int_value(count))
@@ -152,9 +153,10 @@ def _unrolled_loop(frame: Frame, node: ast.For, items: Iterator[Value]) -> None:
     code.enter(target.break_block)
 
 
-def check_inlined(frame: Frame, count: int, span: ast.Span) -> None:
+def check_inlined(frame: Frame, count: int, node: ast.For | ast.While) -> None:
     limit = frame.unit.session.options.max_inlined_iterations
-    frame.unit.session.step(span)
+    span = node.span
+    frame.unit.session.step(span, limits.code_steps(node))
     if count >= limit:
         fail(span, f"exceeded the maximum of {limit} inlined iterations", "raise --max-inlined-iterations")
 
@@ -324,9 +326,10 @@ def _condition(frame: Frame, node: ast.While) -> Value:
 def _comptime_while(frame: Frame, node: ast.While) -> None:
     target = Target(node.label, is_loop=True, is_comptime=True)
     frame.activation.targets.append(target)
+    steps = limits.code_steps(node)
     try:
         while True:
-            frame.unit.session.step(node.span)
+            frame.unit.session.step(node.span, steps)
             cond = _condition(frame, node)
             if not isinstance(cond, Const):
                 fail(node.cond.span, "expected a comptime-known value", "the value depends on run-time data")
@@ -357,7 +360,7 @@ def _unrolled_while(frame: Frame, node: ast.While) -> None:
             fail(node.cond.span, "the condition of an inline loop must be comptime-known")
         if not cond.data:
             break
-        check_inlined(frame, count, node.span)
+        check_inlined(frame, count, node)
         count += 1
         target.continue_block = code.new_block()
         frame.execute(node.body)

@@ -13,7 +13,7 @@ from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins import load_all
 from fabrica_bench.csl.diagnostics import CslError, Diagnostic
 from fabrica_bench.csl.linker import link
-from fabrica_bench.csl.sema import register_all, reserved
+from fabrica_bench.csl.sema import limits, register_all, reserved
 from fabrica_bench.csl.sema.calls import lower_instance, runtime_instance
 from fabrica_bench.csl.sema.checks import check_images
 from fabrica_bench.csl.sema.control import run_independent
@@ -324,6 +324,7 @@ def compile_image(
     state = PeState(width=layout.width, height=layout.height, layout_colors=dict(colors))
     state.symbol_ids = {name: advertised.entry.id for name, advertised in layout.names.items()}
     unit = Unit(session, pe=state)
+    session.step_limit += limits.STEPS_PER_PROGRAM
     file = session.parse(code.path)
     root = ModuleInstance(unit, file, "", code.params, 0, code.span)
     known = root.param_names()

@@ -170,5 +170,5 @@ class Session:
         """Count work done at comptime."""
         self.steps += count
         if self.steps > self.step_limit:
-            message = f"{BUDGET_SPENT} {self.step_limit} steps"
+            message = f"{BUDGET_SPENT} {self.options.max_comptime_steps} steps"
             fail(span, message, "is there a loop or a recursion that never ends? else raise --max-comptime-steps")

@@ -43,6 +43,12 @@ def mentions(root: Any, names: set[str]) -> bool:
 
 
 @lru_cache(maxsize=KEPT_ANSWERS)
+def size(root: ast.Node) -> int:
+    """How many nodes are under `root`."""
+    return sum(1 for _ in walk(root))
+
+
+@lru_cache(maxsize=KEPT_ANSWERS)
 def contains_import(root: ast.Node | None) -> bool:
     """Whether `@import_module` occurs under `root`."""
     return any(isinstance(node, ast.BuiltinCall) and node.name == "import_module" for node in walk(root))
