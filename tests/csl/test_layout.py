@@ -65,7 +65,7 @@ def test_color_configurations_are_converted_and_merged_with_local_ones(tmp_path:
     )
     assert (first.current, first.ring_mode, first.pop_mode, first.teardown) == (1, True, "pop_on_advance", True)
     assert first.filter == ir.FilterConfig("range", min_idx=2, max_idx=5)
-    assert second == ir.ColorConfig(rx=ir.NORTH, tx=ir.RAMP | ir.SOUTH)
+    assert second == ir.ColorConfig(rx=ir.RAMP, tx=ir.RAMP | ir.SOUTH)
 
 
 def test_params_colors_and_stream_colors(tmp_path: Path) -> None:
