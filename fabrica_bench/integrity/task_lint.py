@@ -123,13 +123,16 @@ def _ignored_inputs(task: Task, size: dict[str, int]) -> Iterator[str]:
 def _moves(
     task: Task, size: dict[str, int], inputs: Arrays, expected: Arrays, allowed: Arrays, name: str, place: int
 ) -> bool:
-    original = inputs[name].ravel()[place]
-    larger = np.abs(original) + 1
-    # A count or an index may be as large as it can: then something smaller must do.
-    for value in (larger,) if inputs[name].dtype.kind == "f" else (larger, original // 2):
-        changed = {key: array.copy() for key, array in inputs.items()}
+    values = inputs[name].ravel()
+    value = values[place]
+    if values.dtype.kind == "f":
+        others = [np.abs(value) + 1, 1000 * (np.abs(values).max() + 1)]  # a maximum only moves with the largest
+    else:
+        others = [value + 1, value ^ 64, value // 2]  # neighbours may count as one, a count may be the largest
+    for other in others:
+        changed = {key: value.copy() for key, value in inputs.items()}
         flat: np.ndarray[Any, Any] = changed[name].ravel()  # a view: the copy is contiguous
-        flat[place] = np.asarray(value, dtype=flat.dtype)
+        flat[place] = np.asarray(other, dtype=flat.dtype)
         moved = task.expected(changed, size)
         if any(bool((np.abs(moved[key] - expected[key]) > allowed[key]).any()) for key in expected):
             return True

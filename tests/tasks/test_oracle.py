@@ -48,8 +48,8 @@ def test_the_same_seed_gives_the_same_inputs_and_another_one_others(task: Task) 
 def test_the_result_depends_on_every_input(task: Task) -> None:
     """Perturbing any input, at several places, moves an output by more than its tolerance.
 
-    Numbers are made larger than all others; of integers, which may be labels, indices or values that share a bucket,
-    one of several changes must do.
+    Numbers are made larger than all others, and, where a maximum hides that, very much larger. Of integers, which may
+    be labels, indices or values that share a bucket, one of several changes must do.
     """
     size = task.size("small")
     inputs = task.inputs(7, size, task.distributions[0])
@@ -59,7 +59,8 @@ def test_the_result_depends_on_every_input(task: Task) -> None:
         flat = array.ravel()
         for place in sorted({0, flat.size // 3, flat.size - 1}):
             value = flat[place]
-            others = [2 * np.abs(array).max() + 1] if array.dtype.kind == "f" else [value + 1, value ^ 64, value // 2]
+            top = np.abs(array).max()
+            others = [2 * top + 1, 1000 * top] if array.dtype.kind == "f" else [value + 1, value ^ 64, value // 2]
             shifts = []
             for other in others:
                 changed = {key: value.copy() for key, value in inputs.items()}
