@@ -95,10 +95,11 @@ class _Translation:
             best, steps = optimise(best, lambda o: self._build(plan, o), self._measure)
             for step in steps:
                 self.tools.log("accepted", **step.model_dump())
+            return self._candidate(self._rewritten(best))
         return self._candidate(best.implementation)
 
     def _rewritten(self, given: Scored) -> Implementation:
-        """The given program after the rewrites that make it faster."""
+        """A valid program after the rewrites that make it faster."""
         implementation = given.implementation
         name = compute_file(self.view)
         if name not in implementation.files:
@@ -112,8 +113,9 @@ class _Translation:
         found = search(implementation.files[name], given.cycles, sizes, measure)
         for step in found.steps:
             self.tools.log("accepted", **step.model_dump())
-        strategy = ", then ".join(s.name for s in found.steps) or "the given program, unchanged"
-        return Implementation(files={**implementation.files, name: found.text}, strategy=strategy)
+        strategy = ", then ".join([implementation.strategy, *(s.name for s in found.steps)])
+        files = {**implementation.files, name: found.text}
+        return Implementation(files=files, strategy=strategy, notes=implementation.notes)
 
     def _candidate(self, implementation: Implementation, *remarks: str) -> Candidate:
         notes = (implementation.strategy, *implementation.notes, *remarks)
@@ -179,6 +181,6 @@ class _Translation:
         if self.view.workflow != "W2" or not all(n in self.view.files for n in self.view.editable):
             return None
         files = {n: self.view.files[n] for n in self.view.editable}
-        implementation = Implementation(files=files, strategy="the given program, unchanged")
+        implementation = Implementation(files=files, strategy="the given program")
         cycles = self._measure(implementation)
         return Scored(implementation, Options(bulk=False), -1 if cycles is None else cycles)

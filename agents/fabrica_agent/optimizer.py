@@ -1,4 +1,7 @@
-"""Stage 5: faster forms of a valid program, each kept only if a run on the visible inputs is valid and faster."""
+"""Faster forms of the lowering, each kept only if a run on the visible inputs is valid and faster.
+
+What can be changed in the text of a program is left to `fabrica_agent.rewrite`.
+"""
 
 from __future__ import annotations
 
@@ -20,19 +23,9 @@ class Rewrite:
 
 CATALOGUE: tuple[Rewrite, ...] = (
     Rewrite(
-        "bank offset",
-        "two operands that start in the same memory bank halve the speed of a DSD operation",
-        lambda o: None if o.stagger or not o.bulk else replace(o, stagger=True),
-    ),
-    Rewrite(
         "copy before overlapping operations",
         "reading and writing one array at a distance meets the same memory bank in every element",
         lambda o: replace(o, backwards=False) if o.bulk and o.backwards else None,
-    ),
-    Rewrite(
-        "copy before overlapping operations, to another bank",
-        "a copy helps only if it doesn't start in the bank of its origin",
-        lambda o: Options(stagger=True, backwards=False) if o.bulk else None,
     ),
     Rewrite(
         "scalar loops",
@@ -40,6 +33,10 @@ CATALOGUE: tuple[Rewrite, ...] = (
         lambda o: Options(bulk=False) if o.bulk else None,
     ),
 )
+
+
+SHORT_PROGRAM = 1500
+"""Cycles up to which scalar loops are worth a try: above, a program's bulk operations are long enough to pay."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ def optimise(
     seen = {_text(start.implementation)}
     for rewrite in CATALOGUE:
         options = rewrite.apply(best.options)
-        if options is None:
+        if options is None or (not options.bulk and best.cycles > SHORT_PROGRAM):
             continue
         variant = build(options)
         if variant is None or _text(variant) in seen:

@@ -13,12 +13,14 @@ from fabrica_agent.lowering.ir import (
     Call,
     Const,
     Expr,
+    For,
     If,
     Load,
     Note,
     Op,
     Select,
     Stmt,
+    Store,
     Ty,
     Un,
     Var,
@@ -32,7 +34,8 @@ from fabrica_agent.lowering.ir import (
     walk_stmts,
     with_bodies,
 )
-from fabrica_agent.lowering.linear import Linear
+from fabrica_agent.lowering.linear import Linear, build, linear, linear_span
+from fabrica_agent.lowering.names import Names
 from fabrica_agent.lowering.nest import Loop, affine
 from fabrica_agent.lowering.ranges import Range
 
@@ -81,6 +84,73 @@ def maxima(body: Body) -> Body:
                     s = Assign(name, Bin(Op.MAX, own, value, value.ty))
         out.append(s)
     return tuple(out)
+
+
+def regular_loops(body: Body, env: Mapping[str, Range], names: Names) -> Body:
+    """Loops whose start depends on outer variables, or whose step isn't one, as loops from zero in steps of one.
+
+    That is possible where the number of turns is the same for all values of the outer variables, as in the loop of a
+    thread over elements at a distance of the number of threads.
+    """
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, For):
+            s = _regular(s, env, names)
+            low, high = fold.int_value(s.start), fold.int_value(s.stop)
+            inner = {**env, s.var: (low, high - 1)} if low is not None and high is not None else env
+            out.append(with_bodies(s, (regular_loops(s.body, inner, names),)))
+        else:
+            out.append(with_bodies(s, tuple(regular_loops(b, env, names) for b in bodies(s))))
+    return tuple(out)
+
+
+def _regular(s: For, env: Mapping[str, Range], names: Names) -> For:
+    stop = fold.int_value(s.stop)
+    if stop is None or s.step < 1 or (s.step == 1 and fold.int_value(s.start) is not None):
+        return s
+    form = linear(s.start, env)
+    if form.opaque_in(s.var) or any(isinstance(n, Load) for n in walk(s.start)):
+        return s
+    low, high = linear_span(form, env)
+    turns = -(-(stop - low) // s.step)
+    if turns < 1 or turns != -(-(stop - high) // s.step):
+        return s
+    var = names.variable(s.var, Ty.I32)
+    moved = Linear(((var, s.step),), 0)
+    place = build(form.plus(moved), s.ty)
+    return For(var.name, Ty.I32, fold.i32(0), fold.i32(turns), 1, substitute(s.body, {s.var: place}), s.parallel)
+
+
+def without_branches(body: Body) -> Body:
+    """`if (c) x[i] = a else x[i] = b` as `x[i] = b; if (c) x[i] = a`, where `a` doesn't depend on what was stored.
+
+    The value of the other branch is then computed where the condition holds too, and overwritten.
+    """
+    out: list[Stmt] = []
+    for s in body:
+        s = with_bodies(s, tuple(without_branches(b) for b in bodies(s)))
+        if isinstance(s, If) and len(s.then) == 1 and len(s.other) == 1:
+            a, b = s.then[0], s.other[0]
+            if isinstance(a, Store) and isinstance(b, Store) and (a.buffer, a.index) == (b.buffer, b.index):
+                reads = {n.buffer for e in (a.value, s.cond) for n in walk(e) if isinstance(n, Load)}
+                if a.buffer not in reads:
+                    out.append(b)
+                    out.extend(_under(term, a) for term in _terms_of(s.cond, Op.LOR))
+                    continue
+        out.append(s)
+    return tuple(out)
+
+
+def _under(cond: Expr, s: Stmt) -> Stmt:
+    for term in reversed(_terms_of(cond, Op.LAND)):
+        s = If(term, (s,))
+    return s
+
+
+def _terms_of(e: Expr, op: Op) -> list[Expr]:
+    if isinstance(e, Bin) and e.op is op:
+        return [*_terms_of(e.a, op), *_terms_of(e.b, op)]
+    return [e]
 
 
 def accumulated(

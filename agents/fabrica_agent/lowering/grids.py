@@ -17,7 +17,7 @@ from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.cost import cost
 from fabrica_agent.lowering.emission import Emission, Work, row_major, whole
 from fabrica_agent.lowering.flow import exposed
-from fabrica_agent.lowering.forms import Ref, accumulated, maxima, without_indices
+from fabrica_agent.lowering.forms import Ref, accumulated, maxima, regular_loops, without_branches, without_indices
 from fabrica_agent.lowering.ir import (
     Assign,
     Body,
@@ -26,6 +26,7 @@ from fabrica_agent.lowering.ir import (
     Expr,
     For,
     Grid,
+    If,
     Load,
     Program,
     Reduce,
@@ -47,7 +48,7 @@ from fabrica_agent.lowering.ir import (
     walk_stmts,
     with_bodies,
 )
-from fabrica_agent.lowering.linear import Linear, build
+from fabrica_agent.lowering.linear import Linear, build, linear_span
 from fabrica_agent.lowering.names import Names
 from fabrica_agent.lowering.nest import (
     Box,
@@ -96,6 +97,11 @@ class _Grids:
         return tuple(out)
 
     def _nest(self, s: For, live: frozenset[str]) -> Body | None:
+        return self._attempt(s, live) or self._attempt(
+            replace(s, body=without_branches(without_indices(s.body, live))), live
+        )
+
+    def _attempt(self, s: For, live: frozenset[str]) -> Body | None:
         known = set(self.program.buffers), set(self.program.types)
         try:
             new = _Nest(self, s, live).run()
@@ -135,7 +141,10 @@ class _Nest(Emission):
         self.names = owner.names
         self.program = owner.program
         self.env: Mapping[str, Range] = owner.program.ranges
-        self.leaves = read_nest(replace(loop, body=maxima(without_indices(loop.body, live))), self.env)
+        body = maxima(without_indices(loop.body, live))
+        (regular,) = regular_loops((replace(loop, body=body),), self.env, self.names)
+        assert isinstance(regular, For)
+        self.leaves = read_nest(regular, self.env)
         self.live = live
         self.places: dict[str, Ref | None] = {}
         self.out: list[Stmt] = []
@@ -158,7 +167,13 @@ class _Nest(Emission):
         held = list(self.taken)
         for leaf, w in zip(self.leaves, work, strict=True):
             self.loops = leaf.loops
+            before = len(self.out)
             self._emit(w, leaf.box)
+            if leaf.guards:
+                guarded: Body = tuple(self.out[before:])
+                for guard in reversed(leaf.guards):
+                    guarded = (If(guard, guarded),)
+                self.out[before:] = guarded
             self._release(held)
         self.owner.free.extend(held)
         return tuple(self.out)
@@ -198,7 +213,7 @@ class _Nest(Emission):
         if name in self.live:
             raise CannotDistributeError("a variable of the nest is read after it")
         home = first.loops
-        if any(s.loops[: len(home)] != home for s in touching) or first.box != whole(home):
+        if any(s.loops[: len(home)] != home for s in touching) or first.box != whole(home) or first.guards:
             raise CannotDistributeError("a variable is set in some iterations only")
         stored = self._stored(name, touching, home)
         if stored is not None:
@@ -213,7 +228,7 @@ class _Nest(Emission):
         last = touching[-1].statement
         if not isinstance(last, Store) or last.value != Var(name, self.program.types[name]):
             return None
-        if touching[-1].loops != home or touching[-1].box != whole(home):
+        if touching[-1].loops != home or touching[-1].box != whole(home) or touching[-1].guards:
             return None
         if self.program.buffers[last.buffer].ty is not self.program.types[name]:
             return None
@@ -272,10 +287,21 @@ class _Nest(Emission):
             Use(n.buffer, affine(n.index, leaf.loops, self._within(part)), index, "read", part)
             for n, part in self._loads(w.value, leaf.box)
         ]
+        for use in found:
+            self._check_inside(use, leaf)
         if isinstance(w.target, Ref):
             kind = "write" if w.reduction is None else w.reduction.value
             found.append(Use(w.target.buffer, w.target.form, index, kind))
         return found
+
+    def _check_inside(self, use: Use, leaf: Leaf) -> None:
+        """A value that is computed for more iterations than before must not be read from outside its array."""
+        length = fold.int_value(self.program.buffers[use.buffer].length or fold.i32(0))
+        low, high = linear_span(use.form, self._within(use.box or leaf.box))
+        known = {loop.var for loop in leaf.loops}
+        own = all(isinstance(a, Var) and a.name in known for a, _ in use.form.terms)
+        if own and length is not None and not (low >= 0 and high < length):
+            raise CannotDistributeError("an index outside the array")
 
     def _loads(self, e: Expr, box: Box) -> list[tuple[Load, Box]]:
         """The array elements that an expression reads, and the part of the box in which it does."""

@@ -27,6 +27,7 @@ from fabrica_agent.lowering.ir import (
     Store,
     Un,
     Var,
+    assigned,
     names_in,
     walk,
 )
@@ -62,12 +63,14 @@ class Leaf:
         loops: The loops around it, outermost first.
         box: Iterations in which it runs.
         schedule: Positions among its siblings at each depth, outermost first; one more than there are loops.
+        guards: Conditions that don't change in the nest, all of which must hold.
     """
 
     statement: Assign | Store
     loops: tuple[Loop, ...]
     box: Box
     schedule: tuple[int, ...]
+    guards: tuple[Expr, ...] = ()
 
 
 def read_nest(loop: For, env: Mapping[str, Range]) -> list[Leaf]:
@@ -77,7 +80,8 @@ def read_nest(loop: For, env: Mapping[str, Range]) -> list[Leaf]:
         CannotDistributeError: A bound isn't constant, or a statement or condition is of another kind.
     """
     leaves: list[Leaf] = []
-    _read((loop,), (), {}, (), env, leaves)
+    changing = assigned((loop,))
+    _read((loop,), (), {}, (), env, leaves, changing=changing)
     return leaves
 
 
@@ -89,6 +93,9 @@ def _read(
     env: Mapping[str, Range],
     out: list[Leaf],
     base: int = 0,
+    *,
+    changing: frozenset[str],
+    guards: tuple[Expr, ...] = (),
 ) -> int:
     position = base
     for s in body:
@@ -100,17 +107,30 @@ def _read(
                 if high <= low:
                     continue
                 inner = Loop(var, low, high - low)
-                _read(s.body, (*loops, inner), {**box, var: (low, high)}, (*schedule, position), env, out)
+                within = {**box, var: (low, high)}
+                _read(
+                    s.body, (*loops, inner), within, (*schedule, position), env, out, changing=changing, guards=guards
+                )
+            case If(cond=cond, then=then, other=other) if _is_fixed(cond, changing):
+                for side, guard in ((then, cond), (other, fold.logical_not(cond))):
+                    inside = (*guards, guard)
+                    position = _read(side, loops, box, schedule, env, out, position, changing=changing, guards=inside)
             case If(cond=cond, then=then, other=other):
                 for side, part in ((then, _inside(cond, box, env)), (other, _outside(cond, box, env) if other else ())):
                     for piece in part:
-                        position = _read(side, loops, piece, schedule, env, out, position)
+                        position = _read(
+                            side, loops, piece, schedule, env, out, position, changing=changing, guards=guards
+                        )
             case Assign() | Store():
-                out.append(Leaf(s, loops, dict(box), (*schedule, position)))
+                out.append(Leaf(s, loops, dict(box), (*schedule, position), guards))
             case _:
                 raise CannotDistributeError(f"{type(s).__name__} in the nest")
         position += 1
     return position
+
+
+def _is_fixed(cond: Expr, changing: frozenset[str]) -> bool:
+    return not names_in(cond) & changing and not any(isinstance(n, Load) for n in walk(cond))
 
 
 def _inside(cond: Expr, box: Box, env: Mapping[str, Range]) -> tuple[Box, ...]:

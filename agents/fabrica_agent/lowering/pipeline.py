@@ -44,6 +44,8 @@ def lower(source: CudaSource, design: Design, facts: TaskFacts, sizes: Mapping[s
     program = place(to_program(source, design, facts, sizes), design)
     if options.bulk:
         program = tidy(grids(program))
+    program = simplify(program)
+    if options.bulk:
         # Written-out loops may show bulk operations that a variable distance between threads had hidden.
         program = vectorise(tidy(unroll(vectorise(program))))
         program = tidy(optimise_sections(program, backwards=options.backwards))
@@ -105,9 +107,9 @@ def place(program: Program, design: Design) -> Program:
     """Serialise, and put the arrays where the design says."""
     if design.decomposition is Decomposition.BLOCK_PER_PE:
         program = blocks_to_pes(program, design.width, design.height)
-    program = simplify(serialise(program))
+    program = simplify(serialise(program), split=False)
     layouts = {p.array: Layout(p.symbol, p.shape, p.length, p.x, p.y, p.offset) for p in design.placements}
-    return simplify(place_arrays(program, layouts))
+    return simplify(place_arrays(program, layouts), split=False)
 
 
 def module_shape(facts: TaskFacts, design: Design) -> ModuleShape:

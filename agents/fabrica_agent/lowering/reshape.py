@@ -55,7 +55,8 @@ MAX_SPLIT_SIZE = 40
 class Reshape:
     """Loop transformations; see the module's docstring."""
 
-    def __init__(self, program: Program, names: Names, *, late: bool = False) -> None:
+    def __init__(self, program: Program, names: Names, *, late: bool = False, split: bool = True) -> None:
+        self.split = split
         self.program = program
         self.names = names
         self.late = late
@@ -83,8 +84,8 @@ class Reshape:
             parts = _fission(s.body, self._private(s.parallel))
             if len(parts) > 1:
                 return tuple(x for part in parts for x in self.loop(self._copy(s, part), env))
-        rules = (self._guard, self._stride, self._unflatten, self._even_trips, self._split)
-        for rule in rules:
+        rules = (self._guard, self._stride, self._unflatten, self._even_trips)
+        for rule in (*rules, self._split) if self.split else rules:
             new = rule(s, env)
             if new is not None:
                 return self.body(new, env)

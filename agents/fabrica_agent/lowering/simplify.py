@@ -14,8 +14,13 @@ from fabrica_agent.lowering.reshape import Reshape
 MAX_ROUNDS = 8
 
 
-def simplify(program: Program) -> Program:
-    """An equivalent, simpler serial program, with the ranges of its variables."""
+def simplify(program: Program, *, split: bool = True) -> Program:
+    """An equivalent, simpler serial program, with the ranges of its variables.
+
+    Args:
+        program: A serial program.
+        split: Whether loops may be split where a condition on their variable changes.
+    """
     current = replace(program, buffers=dict(program.buffers), types=dict(program.types))
     names = Names(current)
     for late in (False, True):
@@ -25,7 +30,7 @@ def simplify(program: Program) -> Program:
             current.body = normalise(current.body, current.ranges)
             current.body = forward(propagate(current.body), frozenset())
             current.ranges = variable_ranges(current)
-            current.body = Reshape(current, names, late=late).body(current.body, current.ranges)
+            current.body = Reshape(current, names, late=late, split=split).body(current.body, current.ranges)
             current.body = remove_dead(current)
             if current.body == before:
                 break

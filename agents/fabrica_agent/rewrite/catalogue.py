@@ -6,9 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fabrica_agent.rewrite import banks
+from fabrica_agent.rewrite.buffers import without_copies
+from fabrica_agent.rewrite.gather import gathered
 from fabrica_agent.rewrite.loops import as_boxes, as_vectors, rewrite_all
 from fabrica_agent.rewrite.scope import scope_of
 from fabrica_agent.rewrite.text import parse, walk
+from fabrica_agent.rewrite.tuning import fused_tasks, larger_pieces
+from fabrica_agent.rewrite.walks import walked
 from fabrica_bench.csl import ast
 
 
@@ -61,9 +65,29 @@ def _bulk(transform: Callable[..., object], *, registers: bool) -> Callable[[Sou
 def registers_free(text: str) -> bool:
     """Whether nothing else in a file may use data structure registers: neither itself nor a library that it imports."""
     tree = parse(text)
-    own = any(isinstance(n, ast.BuiltinCall) and n.name == "get_dsr" for n in walk(tree))
-    known = ("<memcpy/memcpy>", "<math>", "<time>", "window.csl")
+    own = any(
+        isinstance(n.init, ast.BuiltinCall) and n.init.name == "get_dsr" and not n.name.startswith("walk_")
+        for n in walk(tree) if isinstance(n, ast.VarDecl)
+    )  # fmt: skip
+    known = ("<memcpy/memcpy>", "<math>", "<time>", "<layout>", "<control>", "window.csl")
     return not own and all(m in known for m in scope_of(tree, {}).modules.values())
+
+
+def _walk_columns(source: Source) -> list[Proposal]:
+    found = walked(source.text, source.sizes) if registers_free(source.text) else None
+    return [] if found is None else [Proposal(*found)]
+
+
+def _single(change: Callable[[str, Mapping[str, int]], tuple[str, float] | None]) -> Callable[[Source], list[Proposal]]:
+    def propose(source: Source) -> list[Proposal]:
+        found = change(source.text, source.sizes)
+        return [] if found is None else [Proposal(*found)]
+
+    return propose
+
+
+def _pieces(source: Source) -> list[Proposal]:
+    return [Proposal(*found) for found in larger_pieces(source.text, source.sizes)]
 
 
 def _place(source: Source) -> list[Proposal]:
@@ -93,6 +117,36 @@ CATALOGUE: tuple[Rewrite, ...] = (
         "no iteration of the loop depends on another one",
         "one-dimensional DSD operations inside loops that stay",
         _bulk(as_vectors, registers=False),
+    ),
+    Rewrite(
+        "descriptor-offset chaining by registers",
+        "the column moves by its own length, nothing else uses its descriptor, and no library uses the registers",
+        "a register that moves by itself instead of a descriptor that is moved and loaded again in every turn",
+        _walk_columns,
+    ),
+    Rewrite(
+        "gathered products by @map",
+        "nothing writes the three arrays meanwhile, and every index in the array is valid: a run on all inputs decides",
+        "one pass gathers, one operation multiplies, and the loop only adds",
+        _single(gathered),
+    ),
+    Rewrite(
+        "buffer removal",
+        "one operation fills the array, one reads it, and what it was copied from is the same at both places",
+        "the reader takes the elements from where they are",
+        _single(without_copies),
+    ),
+    Rewrite(
+        "larger pieces",
+        "no exported array depends on the size of a piece: how the work is cut is the program's own choice",
+        "fewer exchanges, each with its tasks and the latency of the fabric",
+        _pieces,
+    ),
+    Rewrite(
+        "task fusion",
+        "a function ends by activating a local task that nothing blocks, and which doesn't lead back to it",
+        "a call instead of a trip through the scheduler",
+        _single(fused_tasks),
     ),
     Rewrite(
         "bank-class placement",
