@@ -18,7 +18,9 @@ held-out seed.
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
+import json
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
@@ -39,8 +41,12 @@ __all__ = [
     "Candidate",
     "CompileOutcome",
     "Discovery",
+    "ModelError",
+    "ModelReply",
+    "ModelRequest",
     "TaskView",
     "VisibleRun",
+    "WorkedExample",
     "discover_agents",
     "find_agent",
     "hookimpl",
@@ -130,17 +136,84 @@ class VisibleRun(_Record):
 
 
 class Budget(_Record):
-    """What an agent may spend on one task.
+    """What an agent may spend on one task; the harness refuses what goes beyond it.
 
     Attributes:
         evaluations: Calls of `compile` and `run_visible` together.
         wall_s: Wall-clock seconds.
         tokens: Model tokens, input and output together.
+        cost_usd: US dollars for the model; None for no limit.
+        attempts: Different programs that may be evaluated until one is valid on the visible inputs; None for no limit.
+        optimizations: Different programs that may be evaluated after that; None for no limit.
     """
 
     evaluations: int = Field(ge=1)
     wall_s: float = Field(gt=0)
     tokens: int = Field(ge=0)
+    cost_usd: float | None = Field(default=None, ge=0)
+    attempts: int | None = Field(default=None, ge=1)
+    optimizations: int | None = Field(default=None, ge=0)
+
+
+class ModelRequest(_Record):
+    """A chat completion with a structured answer.
+
+    Attributes:
+        stage: Name of the stage that asks, for the records.
+        system: System prompt.
+        user: User prompt.
+        answer_schema: JSON Schema of an object, which the answer must satisfy.
+        sample: Number of the sample where the same prompt is asked several times.
+    """
+
+    stage: str
+    system: str
+    user: str
+    answer_schema: dict[str, Any]
+    sample: int = 0
+
+    def key(self) -> str:
+        """Digest that identifies the request in recordings."""
+        text = json.dumps(self.model_dump(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class ModelReply(_Record):
+    """A model's answer.
+
+    Attributes:
+        answer: The structured value.
+        input_tokens, output_tokens: As the provider counted them; 0 where it doesn't.
+        cost_usd: Price in US dollars; None where it isn't known.
+    """
+
+    answer: dict[str, Any]
+    input_tokens: int = Field(default=0, ge=0)
+    output_tokens: int = Field(default=0, ge=0)
+    cost_usd: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
+
+
+class ModelError(Exception):
+    """There is no usable answer: no model is configured, the budget is spent, or the provider failed; says which."""
+
+
+class WorkedExample(_Record):
+    """A translation from the training split, for agents that learn from examples; never the task at hand.
+
+    Attributes:
+        name: The other task.
+        cuda: Its CUDA source.
+        files: Its CSL files: layout and compute file.
+    """
+
+    name: str
+    cuda: str
+    files: dict[str, str]
 
 
 class AgentGaveUp(Exception):
@@ -171,10 +244,32 @@ class AgentTools(Protocol):
         """Compile, run and check on the visible inputs."""
         ...
 
-    def log(self, event: str, **data: Any) -> None:
-        """Record an event (a prompt, a decision) in the run; costs nothing.
+    def profile(self, files: Mapping[str, str]) -> str:
+        """Where the cycles go on a visible input, as text; one evaluation."""
+        ...
 
-        The event `usage` accounts for a model call: `input_tokens`, `output_tokens` and, if known, `cost_usd`.
+    @property
+    def model(self) -> str | None:
+        """Name of the configured model, None when there is none."""
+        ...
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """Ask the configured model. The harness holds its key, screens the prompt, counts tokens and cost, and records.
+
+        Raises:
+            ModelError: Saying why there is no answer.
+        """
+        ...
+
+    def examples(self) -> list[WorkedExample]:
+        """Worked examples from the training split without this task; costs nothing."""
+        ...
+
+    def log(self, event: str, **data: Any) -> None:
+        """Record an event (a decision, a design) in the run; costs nothing.
+
+        The event `usage` accounts for a model call that the agent makes itself: `input_tokens`, `output_tokens` and, if
+        known, `cost_usd`. Calls of `complete` are accounted for by the harness.
         """
         ...
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fabrica_agent.analyst import analyse
 from fabrica_agent.architect import design
 from fabrica_agent.cuda.source import parse
 from fabrica_agent.extractor import compute_file, compute_sizes, extract
-from fabrica_agent.implementer import Implementer, LoweringImplementer, ModelImplementer, Plan
+from fabrica_agent.implementer import Implementer, LoweringImplementer, Plan
 from fabrica_agent.lowering.ir import UnsupportedError
 from fabrica_agent.lowering.options import Options
-from fabrica_agent.models.protocol import ModelError
-from fabrica_agent.models.selection import model_name, provider
 from fabrica_agent.optimizer import Scored, optimise
 from fabrica_agent.records import Implementation, Review
 from fabrica_agent.reviewer import review_run
@@ -46,7 +43,7 @@ class Spending:
 class FabricaAgent:
     """Fabrica-Bench's reference agent.
 
-    Without a model it translates by compilation. FABRICA_AGENT_MODEL selects a model for the implementer.
+    Without a model it translates by compilation; with one, in six stages (`fabrica_agent.stages`).
     """
 
     name = "fabrica"
@@ -55,21 +52,19 @@ class FabricaAgent:
     @property
     def model(self) -> str:
         """What records say about the model."""
-        return model_name(os.environ)
+        return os.environ.get("FABRICA_AGENT_MODEL", "deterministic")
 
     def translate(self, view: TaskView, tools: AgentTools, budget: Budget) -> Candidate:
         """See `fabrica_bench.plugins.Agent`."""
+        if getattr(tools, "model", None) is not None:
+            from fabrica_agent.stages.pipeline import Translation
+            from fabrica_agent.stages.settings import read_settings
+
+            return Translation(view, tools, budget, read_settings(os.environ)).run()
         try:
-            implementer = self._implementer(os.environ)
-            return _Translation(view, tools, Spending(budget), implementer, self.model).run()
+            return _Translation(view, tools, Spending(budget), LoweringImplementer(), self.model).run()
         except UnsupportedError as error:
             raise AgentGaveUp([f"not understood: {error}"]) from error
-        except ModelError as error:
-            raise AgentGaveUp([str(error)]) from error
-
-    def _implementer(self, environment: Mapping[str, str]) -> Implementer:
-        chosen = provider(environment)
-        return LoweringImplementer() if chosen is None else ModelImplementer(chosen)
 
 
 class _Translation:

@@ -1,11 +1,8 @@
-"""Stage 3: complete files. One implementer compiles, the other asks a model."""
+"""Complete files, by compilation: the implementer that needs no model (`stages` has the one that asks)."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Protocol
 
 from fabrica_agent.analyst import analyse
@@ -16,11 +13,8 @@ from fabrica_agent.extractor import extract
 from fabrica_agent.lowering.ir import UnsupportedError
 from fabrica_agent.lowering.options import Options
 from fabrica_agent.lowering.pipeline import lower
-from fabrica_agent.models.protocol import ModelProvider, ModelRequest
 from fabrica_agent.records import Design, Implementation, Review, SourceAnalysis, TaskFacts
 from fabrica_bench.plugins import AgentGaveUp, TaskView
-
-PROMPTS = Path(__file__).parent / "prompts"
 
 
 @dataclass(frozen=True)
@@ -84,53 +78,3 @@ class LoweringImplementer:
     def _other_size(self, plan: Plan, size: dict[str, int], options: Options) -> Variant:
         facts = extract(plan.view.model_copy(update={"size": size}))
         return lower(plan.source, design(analyse(plan.source), facts, size), facts, size, options)
-
-
-class ModelImplementer:
-    """Asks a model for the files.
-
-    Args:
-        provider: The model.
-    """
-
-    def __init__(self, provider: ModelProvider) -> None:
-        self._provider = provider
-
-    def implement(self, plan: Plan, options: Options, review: Review | None) -> Implementation:
-        """See `Implementer`."""
-        request = self._request(plan, review)
-        reply = self._provider.complete(request)
-        files = {n: t for n, t in reply.answer.items() if n in plan.view.editable and isinstance(t, str)}
-        missing = [n for n in plan.view.editable if n not in files]
-        if missing:
-            raise AgentGaveUp([f"the model's answer lacks {', '.join(missing)}"])
-        return Implementation(files=files, strategy=f"written by {self._provider.name}")
-
-    def _request(self, plan: Plan, review: Review | None) -> ModelRequest:
-        view = plan.view
-        feedback = "" if review is None else f"The last attempt failed ({review.kind.value}): {review.reason}"
-        visible = "\n\n".join(f"=== {n} ===\n{t}" for n, t in sorted(view.files.items()) if n not in view.editable)
-        user = _template("implementer_user.txt").format(
-            task=view.name,
-            arch=view.arch,
-            sizes=json.dumps(view.size),
-            editable=", ".join(view.editable),
-            description=view.task_md,
-            facts=plan.facts.model_dump_json(indent=1),
-            cuda=view.cuda,
-            files=visible,
-            feedback=feedback,
-        )
-        schema = {
-            "type": "object",
-            "properties": {n: {"type": "string"} for n in view.editable},
-            "required": list(view.editable),
-        }
-        return ModelRequest(
-            stage="implementer", system=_template("implementer_system.txt"), user=user, answer_schema=schema
-        )
-
-
-@cache
-def _template(name: str) -> str:
-    return (PROMPTS / name).read_text(encoding="utf-8")

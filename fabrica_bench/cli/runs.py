@@ -13,6 +13,7 @@ from fabrica_bench.cli.app import WORKFLOWS, checked_choice
 from fabrica_bench.errors import ExitCode, FabricaError
 
 if TYPE_CHECKING:
+    from fabrica_bench.plugins import Budget
     from fabrica_bench.runs.config import RunConfig
     from fabrica_bench.runs.summary import RunSummary
 
@@ -29,6 +30,9 @@ def make_config(
     key: Path | None,
     jobs: int,
     repeat: int = 1,
+    model: str | None = None,
+    limits: Sequence[str] = (),
+    requests_per_minute: float | None = None,
     **more: Any,
 ) -> RunConfig:
     """A configuration from the options' words; `more` are further fields of `RunConfig`.
@@ -36,9 +40,12 @@ def make_config(
     Raises:
         UnknownNameError: A word is none of its option's values, or there is no such agent.
     """
+    from fabrica_bench.models.selection import NO_MODEL, VARIABLE, public_name
     from fabrica_bench.plugins import find_agent
     from fabrica_bench.runs.config import RunConfig
 
+    word = model or os.environ.get(VARIABLE) or NO_MODEL
+    public_name(word)
     return RunConfig(
         agent=find_agent(agent).name,
         tasks=tuple(tasks),
@@ -48,10 +55,54 @@ def make_config(
         size=size,
         workflow=checked_choice("--workflow", workflow, WORKFLOWS),
         repeat=repeat,
+        budget=make_budget(limits),
+        model=_absolute(word),
+        requests_per_minute=requests_per_minute,
         jobs=jobs,
         key_file=key,
         **more,
     )
+
+
+def make_budget(limits: Sequence[str]) -> Budget:
+    """The default budget with some limits replaced: `evaluations=40`, `cost_usd=2.5`.
+
+    Raises:
+        FabricaError: A word names no limit, or its value is none.
+    """
+    from pydantic import ValidationError
+
+    from fabrica_bench.plugins import Budget
+    from fabrica_bench.runs.config import DEFAULT_BUDGET
+
+    values: dict[str, object] = DEFAULT_BUDGET.model_dump()
+    for text in limits:
+        name, value = _assignment("--budget", text)
+        values[checked_choice("--budget", name, tuple(values))] = value
+    try:
+        return Budget.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise FabricaError(
+            f"{'.'.join(map(str, first['loc']))}={first['input']!r}: {first['msg']}",
+            place="--budget",
+            code=ExitCode.USAGE,
+        ) from error
+
+
+def _assignment(option: str, text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name.replace("_", "").isalnum():
+        raise FabricaError(f"{text!r} is not NAME=VALUE", place=option, code=ExitCode.USAGE)
+    return name, value
+
+
+def _absolute(word: str) -> str:
+    """The word of a model with a folder or file in it made absolute: jobs run in folders of their own."""
+    from fabrica_bench.models.selection import REPLAYS
+
+    kind, _, rest = word.partition(":")
+    return f"{kind}:{Path(rest).absolute()}" if kind in ("exchange", *REPLAYS) else word
 
 
 def chosen_tasks(filters: Sequence[str], limit: int | None = None) -> tuple[list[str], int]:
@@ -126,6 +177,6 @@ def exit_code(summary: RunSummary) -> ExitCode:
     """Success when every attempt has a verdict, whatever it says; a fault of the harness or the machine is none."""
     from fabrica_bench.scoring.verdict import Blame, NotScored
 
-    ours = {Blame.HARNESS, Blame.MACHINE}
+    ours = {Blame.HARNESS, Blame.MACHINE, Blame.PROVIDER}
     at_fault = any(isinstance(row.verdict, NotScored) and row.verdict.blame in ours for row in summary.rows)
     return ExitCode.HARNESS if summary.partial or at_fault else ExitCode.OK

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,15 +53,15 @@ def public_texts(task: Task, workflow: str) -> tuple[str, ...]:
     return (*texts, *(textwrap.dedent(block) for block in _FENCED_CSL.findall(description)))
 
 
-def leaks(text: str, task: Task, workflow: str, place: str = "") -> list[Finding]:
+def leaks(text: str, task: Task, workflow: str, place: str = "", known: Iterable[str] = ()) -> list[Finding]:
     """Hidden kernels of which `text` holds a copy, in whatever dress.
 
     The plain kernel is the obvious way to write the task down, so an honest program may look the same: only its canary
-    counts.
+    counts. What a kernel shares with `known`, texts that the agent has by right, is no secret.
     """
     bundle, found = task.spec.bundle, list[Finding]()
     for name, kernel in hidden_kernels(task, workflow).items():
-        public = public_texts(task, workflow)
+        public = (*public_texts(task, workflow), *known)
         findings = check_leakage(text, kernel, task=task.name, file=name, public=public, place=place)
         found += [item for item in findings if name == bundle.compute or "canary" in item.message]
     return found

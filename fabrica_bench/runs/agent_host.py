@@ -2,11 +2,12 @@
 
 One JSON object per line. It reads from standard input:
     {"type": "describe", "agent": NAME}
-    {"type": "translate", "agent": NAME, "view": {...}, "budget": {...}}
+    {"type": "translate", "agent": NAME, "view": {...}, "budget": {...}, "model": NAME or null}
     {"type": "reply", "id": N, "result": {...}}
 and writes to the original standard output:
     {"type": "agent", "name": ..., "model": ..., "control": ...}
-    {"type": "call", "id": N, "method": "compile" | "run_visible", "files": {...}}
+    {"type": "call", "id": N, "method": "compile" | "run_visible" | "profile", "files": {...}}
+    {"type": "call", "id": N, "method": "complete", "request": {...}} | {"type": "call", "id": N, "method": "examples"}
     {"type": "log", "event": ..., "data": {...}}
     {"type": "candidate", "candidate": {...}} | {"type": "gave_up", "reasons": [...]}
     {"type": "failed", "error": ..., "expected": bool}
@@ -30,8 +31,12 @@ from fabrica_bench.plugins import (
     Budget,
     Candidate,
     CompileOutcome,
+    ModelError,
+    ModelReply,
+    ModelRequest,
     TaskView,
     VisibleRun,
+    WorkedExample,
     find_agent,
 )
 
@@ -62,25 +67,46 @@ class Channel:
 class RemoteTools:
     """`AgentTools` whose work is done by the parent process."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, model: str | None) -> None:
         self._channel = channel
         self._calls = 0
+        self._model = model
+
+    @property
+    def model(self) -> str | None:
+        """See `AgentTools.model`."""
+        return self._model
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """See `AgentTools.complete`."""
+        result = self._call("complete", request=request.model_dump(mode="json"))
+        if "error" in result:
+            raise ModelError(str(result["error"]))
+        return ModelReply.model_validate(result)
+
+    def examples(self) -> list[WorkedExample]:
+        """See `AgentTools.examples`."""
+        return [WorkedExample.model_validate(item) for item in self._call("examples")["examples"]]
 
     def compile(self, files: Mapping[str, str]) -> CompileOutcome:
         """See `AgentTools.compile`."""
-        return CompileOutcome.model_validate(self._call("compile", files))
+        return CompileOutcome.model_validate(self._call("compile", files=dict(files)))
 
     def run_visible(self, files: Mapping[str, str]) -> VisibleRun:
         """See `AgentTools.run_visible`."""
-        return VisibleRun.model_validate(self._call("run_visible", files))
+        return VisibleRun.model_validate(self._call("run_visible", files=dict(files)))
+
+    def profile(self, files: Mapping[str, str]) -> str:
+        """See `AgentTools.profile`."""
+        return str(self._call("profile", files=dict(files))["text"])
 
     def log(self, event: str, **data: Any) -> None:
         """See `AgentTools.log`."""
         self._channel.send({"type": "log", "event": event, "data": data})
 
-    def _call(self, method: str, files: Mapping[str, str]) -> Any:
+    def _call(self, method: str, **arguments: Any) -> Any:
         self._calls += 1
-        self._channel.send({"type": "call", "id": self._calls, "method": method, "files": dict(files)})
+        self._channel.send({"type": "call", "id": self._calls, "method": method, **arguments})
         reply = self._channel.receive()
         if reply.get("type") != "reply" or reply.get("id") != self._calls:
             raise RuntimeError(f"unexpected message from the parent: {reply.get('type')!r}")
@@ -101,9 +127,12 @@ def _translate(channel: Channel, agent: Agent, request: Mapping[str, Any]) -> No
     view = TaskView.model_validate(request["view"])
     budget = Budget.model_validate(request["budget"])
     try:
-        candidate = agent.translate(view, RemoteTools(channel), budget)
+        candidate = agent.translate(view, RemoteTools(channel, request.get("model")), budget)
     except AgentGaveUp as surrender:
         channel.send({"type": "gave_up", "reasons": surrender.reasons})
+        return
+    except ModelError as error:
+        channel.send({"type": "gave_up", "reasons": [str(error)]})
         return
     if not isinstance(candidate, Candidate):
         raise TypeError(f"translate() returned {type(candidate).__name__}, not Candidate")

@@ -7,15 +7,27 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from fabrica_bench.errors import ExitCode, FabricaError
-from fabrica_bench.plugins import SEED_VARIABLE, Budget, Candidate, CompileOutcome, TaskView, VisibleRun
+from fabrica_bench.firewall.library import KNOWLEDGE_VARIABLE, knowledge_folder
+from fabrica_bench.models.selection import VARIABLE as MODEL_VARIABLE
+from fabrica_bench.plugins import (
+    SEED_VARIABLE,
+    Budget,
+    Candidate,
+    CompileOutcome,
+    ModelError,
+    TaskView,
+    VisibleRun,
+    WorkedExample,
+)
 from fabrica_bench.runs.link import Link, LinkFailure
+from fabrica_bench.runs.model_gate import ModelGate
 from fabrica_bench.tasks import secret_roots
 from fabrica_bench.toolchains.landlock import Confinement, describe_confinement, python_paths
 from fabrica_bench.toolchains.processes import (
@@ -35,25 +47,16 @@ MAX_LOG_EVENTS: Final = 5000
 MAX_LOG_BYTES: Final = 32 << 20
 """What an agent may log for one task; more would fill the disk."""
 
-PASSED_ON: Final = (
-    "ANTHROPIC_API_KEY",
-    "OPENAI_API_KEY",
-    "OPENAI_BASE_URL",
-    "GEMINI_API_KEY",
-    "MISTRAL_API_KEY",
-    "GROQ_API_KEY",
-    "OPENROUTER_API_KEY",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "SSL_CERT_FILE",
-)
-"""Variables that an agent's model provider needs; beside them those that begin with `FABRICA_AGENT_` are passed on."""
+PASSED_ON: Final = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE")
+"""Variables that an agent gets beside those that begin with `FABRICA_AGENT_`. No key of a model provider is among them:
+the harness asks the model on the agent's behalf."""
 
 PRINTED: Final = "printed"
 """Event with the last part of what the agent's process printed."""
 
 ToolCall = Callable[[str, dict[str, str]], CompileOutcome | VisibleRun]
+ExampleCall = Callable[[], list[WorkedExample]]
+ProfileCall = Callable[[dict[str, str]], str]
 LogCall = Callable[[str, dict[str, Any]], None]
 
 
@@ -88,14 +91,17 @@ def agent_isolation() -> dict[str, str]:
     return isolation_report(AGENT_LIMITS, confinement=describe_confinement(network=True))
 
 
-def describe_agent(name: str, options: Mapping[str, str] | None = None) -> AgentFacts:
+def describe_agent(name: str, options: Mapping[str, str] | None = None, model: str | None = None) -> AgentFacts:
     """Ask an agent about itself, in a process of its own: loading a plug-in runs foreign code.
 
     Raises:
         FabricaError: There is no such agent, or its plug-in fails.
     """
     deadline = time.monotonic() + START_DEADLINE_S
-    with tempfile.TemporaryDirectory(prefix="fabrica-agent-") as folder, _start(Path(folder), options or {}) as link:
+    with (
+        tempfile.TemporaryDirectory(prefix="fabrica-agent-") as folder,
+        _start(Path(folder), options or {}, model=model) as link,
+    ):
         try:
             link.send({"type": "describe", "agent": name}, deadline)
             message = _receive(link, deadline, START_DEADLINE_S)
@@ -110,6 +116,11 @@ def describe_agent(name: str, options: Mapping[str, str] | None = None) -> Agent
     return AgentFacts(str(message["name"]), str(message["model"]), bool(message["control"]))
 
 
+def no_profile(files: Mapping[str, str]) -> str:
+    """What stands for a profile where there is no profiler."""
+    return "no profile: there is no profiler here"
+
+
 def run_agent(
     name: str,
     view: TaskView,
@@ -120,37 +131,44 @@ def run_agent(
     inspect: Callable[[Path], None] | None = None,
     options: Mapping[str, str] | None = None,
     seed: int = 0,
+    gate: ModelGate | None = None,
+    examples: ExampleCall = list,
+    profile: ProfileCall = no_profile,
 ) -> AgentAnswer:
     """Let an agent translate one task.
 
     Args:
         name: The agent.
         view: What it may know.
-        budget: Evaluations and wall-clock seconds are enforced here; tokens are the agent's own business.
+        budget: Evaluations, attempts and wall-clock seconds are held here; tokens and cost by the gate.
         call: Does the work of `AgentTools.compile` and `run_visible`.
         log: Takes the events that the agent logs.
         inspect: Shown the agent's private folder once all its processes are gone.
         options: The run's options of the agent, see `option_variable`.
         seed: For whatever the agent draws; it finds it in its environment.
+        gate: Answers model calls; None when there is no model.
+        examples: Does the work of `AgentTools.examples`.
+        profile: Does the work of `AgentTools.profile`.
 
     Raises:
         AgentFailure: It crashed, broke the protocol, or exceeded its wall limit and was killed.
     """
     deadline = time.monotonic() + budget.wall_s
+    desk = _Desk(budget, deadline, call, gate, examples, profile)
     with tempfile.TemporaryDirectory(prefix="fabrica-agent-") as folder:
         try:
-            with _start(Path(folder), options or {}, seed) as link:
-                return _session(link, name, view, budget, deadline, call, log)
+            with _start(Path(folder), options or {}, seed, desk.model) as link:
+                return _session(link, name, view, budget, deadline, desk, log)
         finally:
             if inspect is not None:
                 inspect(Path(folder))
 
 
 def _session(
-    link: Link, name: str, view: TaskView, budget: Budget, deadline: float, call: ToolCall, log: LogCall
+    link: Link, name: str, view: TaskView, budget: Budget, deadline: float, desk: _Desk, log: LogCall
 ) -> AgentAnswer:
     try:
-        return _converse(link, name, view, budget, deadline, call, log)
+        return _converse(link, name, view, budget, deadline, desk, log)
     except LinkFailure as failure:
         raise AgentFailure(str(failure)) from failure
     finally:
@@ -159,18 +177,16 @@ def _session(
 
 
 def _converse(
-    link: Link, name: str, view: TaskView, budget: Budget, deadline: float, call: ToolCall, log: LogCall
+    link: Link, name: str, view: TaskView, budget: Budget, deadline: float, desk: _Desk, log: LogCall
 ) -> AgentAnswer:
-    request = {"type": "translate", "agent": name}
+    request = {"type": "translate", "agent": name, "model": desk.model}
     link.send({**request, "view": view.model_dump(mode="json"), "budget": budget.model_dump(mode="json")}, deadline)
-    used = 0
     meter = _LogMeter(log)
     while True:
         message = _receive(link, deadline, budget.wall_s)
         match message["type"]:
             case "call":
-                used += 1
-                result = _serve(message, used, budget, call)
+                result = desk.serve(message)
                 link.send({"type": "reply", "id": message.get("id"), "result": result}, deadline)
             case "log":
                 meter.log(str(message.get("event", "")), _mapping(message.get("data")))
@@ -211,18 +227,83 @@ class _LogMeter:
             self._log("log_cut", {"limit_events": MAX_LOG_EVENTS, "limit_bytes": MAX_LOG_BYTES})
 
 
-def _serve(message: Mapping[str, Any], used: int, budget: Budget, call: ToolCall) -> dict[str, Any]:
-    method, files = message.get("method"), _mapping(message.get("files"))
-    if method not in ("compile", "run_visible"):
-        raise AgentFailure(f"unknown tool {method!r}")
-    if used > budget.evaluations:
-        text = f"the budget of {budget.evaluations} evaluations is used up"
-        spent: CompileOutcome | VisibleRun
-        spent = (
-            CompileOutcome(ok=False, diagnostics=[text]) if method == "compile" else VisibleRun(ok=False, outcome=text)
-        )
-        return spent.model_dump(mode="json")
-    return call(method, {str(name): str(text) for name, text in files.items()}).model_dump(mode="json")
+class _Desk:
+    """Serves an agent's tool calls and holds them to the budget."""
+
+    def __init__(
+        self, budget: Budget, deadline: float, call: ToolCall, gate: ModelGate | None, examples: ExampleCall,
+        profile: ProfileCall,
+    ) -> None:
+        self._budget = budget
+        self._deadline = deadline
+        self._call = call
+        self._gate = gate
+        self._examples = examples
+        self._profile = profile
+        self._used = 0
+        self._programs: set[str] = set()
+        self._since_valid: set[str] | None = None
+
+    @property
+    def model(self) -> str | None:
+        return None if self._gate is None else self._gate.name
+
+    def serve(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer one call of the agent."""
+        match message.get("method"):
+            case "compile" | "run_visible" as method:
+                files = {str(name): str(text) for name, text in _mapping(message.get("files")).items()}
+                return self._evaluate(method, files).model_dump(mode="json")
+            case "profile":
+                files = {str(name): str(text) for name, text in _mapping(message.get("files")).items()}
+                return {"text": self._spent(files) or self._profile(files)}
+            case "complete":
+                try:
+                    if self._gate is None:
+                        raise ModelError("no model is configured; choose one with --model")
+                    return self._gate.complete(_mapping(message.get("request")), self._deadline).model_dump(mode="json")
+                except ModelError as error:
+                    return {"error": str(error)}
+            case "examples":
+                found = self._examples()
+                if self._gate is not None:
+                    self._gate.know(found)
+                return {"examples": [example.model_dump(mode="json") for example in found]}
+            case other:
+                raise AgentFailure(f"unknown tool {other!r}")
+
+    def _evaluate(self, method: str, files: dict[str, str]) -> CompileOutcome | VisibleRun:
+        spent = self._spent(files)
+        if spent is not None:
+            if method == "compile":
+                return CompileOutcome(ok=False, diagnostics=[spent])
+            return VisibleRun(ok=False, outcome=spent)
+        outcome = self._call(method, files)
+        if method == "run_visible" and outcome.ok and self._since_valid is None:
+            self._since_valid = {_program(files)}
+        return outcome
+
+    def _spent(self, files: Mapping[str, str]) -> str | None:
+        """Which limit forbids to evaluate these files; None and counted when none does."""
+        self._used += 1
+        if self._used > self._budget.evaluations:
+            return f"the budget of {self._budget.evaluations} evaluations is used up"
+        program, limits = _program(files), self._budget
+        if self._since_valid is None:
+            new = self._programs | {program}
+            if limits.attempts is not None and len(new) > limits.attempts:
+                return f"the budget of {limits.attempts} translation attempts is used up"
+            self._programs = new
+        else:
+            new = self._since_valid | {program}
+            if limits.optimizations is not None and len(new) - 1 > limits.optimizations:
+                return f"the budget of {limits.optimizations} optimization attempts is used up"
+            self._since_valid = new
+        return None
+
+
+def _program(files: Mapping[str, str]) -> str:
+    return repr(sorted(files.items()))
 
 
 def _candidate(message: Mapping[str, Any]) -> Candidate:
@@ -241,13 +322,16 @@ def _mapping(value: Any) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------- the process
 
 
-def _start(folder: Path, options: Mapping[str, str], seed: int = 0) -> Link:
+def _start(folder: Path, options: Mapping[str, str], seed: int = 0, model: str | None = None) -> Link:
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     passed |= {name: value for name, value in os.environ.items() if name.startswith("FABRICA_AGENT_")}
+    passed.pop(MODEL_VARIABLE, None)
+    passed |= {} if model is None else {MODEL_VARIABLE: model}
     passed |= {option_variable(name): value for name, value in options.items()}
-    passed |= {**python_environment(), SEED_VARIABLE: str(seed)}
+    library = knowledge_folder()
+    passed |= {**python_environment(), SEED_VARIABLE: str(seed), KNOWLEDGE_VARIABLE: str(library)}
     paths = python_paths(hidden=secret_roots())
-    with Confinement(read=paths.read, listed=paths.listed, write=[folder], network=True) as confinement:
+    with Confinement(read=[*paths.read, library], listed=paths.listed, write=[folder], network=True) as confinement:
         child = ChildProcess(
             [sys.executable, "-P", "-m", "fabrica_bench.runs.agent_host"],
             workdir=folder,

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from fabrica_bench.models.selection import NO_MODEL
 from fabrica_bench.plugins import Budget, Workflow
 
 DEFAULT_BUDGET: Final = Budget(evaluations=20, wall_s=300.0, tokens=200_000)
@@ -32,6 +33,8 @@ class RunConfig(BaseModel):
         seed: Gives the agent's seeds, one per task and attempt, and the order of a shuffled run.
         shuffle: Work in an order drawn from the seed instead of the tasks' own.
         budget: What the agent may spend per task.
+        model: Word of the model, see `fabrica_bench.models.selection`; its place (a folder, an address) is in it.
+        requests_per_minute: Rate limit of model calls over all jobs; None for none.
         options: The agent's own options, e.g. `mode: C`; what they mean is up to the agent.
         study: Name and arm of the study that the run belongs to, `NAME/ARM`; empty for none.
         jobs: Tasks in progress at the same time.
@@ -55,6 +58,8 @@ class RunConfig(BaseModel):
     seed: int = Field(default=0, ge=0, lt=1 << 63)
     shuffle: bool = False
     budget: Budget = DEFAULT_BUDGET
+    model: str = NO_MODEL
+    requests_per_minute: float | None = Field(default=None, gt=0)
     options: dict[OptionName, str] = Field(default_factory=dict)
     study: str = ""
     jobs: int = Field(default=2, ge=1)
@@ -66,7 +71,7 @@ class RunConfig(BaseModel):
 
     def frozen(self) -> dict[str, object]:
         """The fields that decide results, as JSON values; a resumed run must have the same."""
-        unfrozen = {"out", "jobs", "key_file", "tasks_dir", "max_cost", "cluster", "replay"}
+        unfrozen = {"out", "jobs", "key_file", "tasks_dir", "max_cost", "cluster", "replay", "requests_per_minute"}
         return {**self.model_dump(mode="json", exclude=unfrozen), "replay_of": self._replayed()}
 
     def _replayed(self) -> str | None:

@@ -210,6 +210,8 @@ class _Session:
             tasks_dir=None if config.tasks_dir is None else str(config.tasks_dir.absolute()),
             digest=manifest.tasks[name],
             files=None if self._replayed is None else self._replayed.files(name, attempt),
+            provider=config.model,
+            requests_per_minute=config.requests_per_minute and config.requests_per_minute / config.jobs,
         )
 
     # ---------------------------------------------------------------------------------------- callbacks

@@ -27,15 +27,19 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
 from fabrica_bench.firewall.disguise import disguised
+from fabrica_bench.firewall.examples import worked_examples
 from fabrica_bench.firewall.screening import Screen, reference_share
 from fabrica_bench.firewall.view import task_view
+from fabrica_bench.models.selection import NO_MODEL, open_model
 from fabrica_bench.plugins import USAGE_EVENT, Budget, Candidate, CompileOutcome, VisibleRun, Workflow
 from fabrica_bench.runs.agent_process import AgentFailure, run_agent
 from fabrica_bench.runs.cache import evaluation_from_json, evaluation_to_json
+from fabrica_bench.runs.model_gate import ModelGate
 from fabrica_bench.runs.usage import Usage
 from fabrica_bench.scoring.candidate import CandidateError, candidate_digest, read_candidate
 from fabrica_bench.scoring.conditions import Conditions
 from fabrica_bench.scoring.inputs import held_out_cases, visible_cases
+from fabrica_bench.scoring.profiling import profile_text
 from fabrica_bench.scoring.scorer import Scorer, invalid_contract
 from fabrica_bench.scoring.staging import task_digest
 from fabrica_bench.scoring.validity import Evaluation
@@ -63,6 +67,8 @@ class JobSpec(BaseModel):
         agent_seed: For whatever the agent draws.
         tasks_dir: Folder of the tasks; None for the one that is found.
         digest: What the task's digest has to be: on another machine, its folder may hold something else.
+        provider: Word of the model, as `--model` takes it.
+        requests_per_minute: This job's share of the rate limit.
         files: Skips the agent and scores these.
     """
 
@@ -82,6 +88,8 @@ class JobSpec(BaseModel):
     agent_seed: int = 0
     tasks_dir: str | None = None
     digest: str | None = None
+    provider: str = NO_MODEL
+    requests_per_minute: float | None = None
     files: dict[str, str] | None = None
 
 
@@ -149,6 +157,15 @@ class Job:
             self.task, arch=spec.arch, size=spec.size, workflow=spec.workflow, toolchain=self.toolchain.name
         )
         self._emit("progress", stage="agent", text=f"agent {spec.agent} at work")
+        gate = ModelGate(
+            open_model(spec.provider, os.environ, requests_per_minute=spec.requests_per_minute),
+            self.task,
+            spec.workflow,
+            spec.budget,
+            log=self._log,
+            notice=lambda text: self._emit("progress", stage="model", text=text),
+            account=lambda reply: self._account(reply.model_dump()),
+        )
         begin = time.monotonic()
         try:
             answer = run_agent(
@@ -159,6 +176,9 @@ class Job:
                 log=self._log,
                 options=spec.agent_options,
                 seed=spec.agent_seed,
+                gate=gate,
+                profile=self._profile,
+                examples=lambda: worked_examples(self.task, spec.workflow),
                 inspect=self.screen.folder,
             )
         except AgentFailure as failure:
@@ -167,6 +187,8 @@ class Job:
             # Nothing that the agent left running may see what comes next.
             kill_orphans()
         if answer.candidate is None:
+            if gate.failure is not None:
+                return NotScored(blame=Blame.PROVIDER, reason=f"the model gave no answer: {gate.failure}")
             return NotScored(blame=Blame.AGENT, reason=f"the agent gave up: {'; '.join(answer.gave_up)}")
         candidate = self._completed(answer.candidate)
         self.model = candidate.model or spec.model
@@ -214,6 +236,29 @@ class Job:
         )
         return outcome
 
+    def _profile(self, files: dict[str, str]) -> str:
+        self.evaluations += 1
+        self.screen.data(files, "a program that the agent profiled")
+        begin = time.monotonic()
+        try:
+            text = profile_text(self.scorer.conditions, read_candidate(files, self.scorer.editable), self.visible[0])
+        except CandidateError as error:
+            text = f"no profile: {error}"
+        ok = not text.startswith("no profile")
+        self._emit(
+            "evaluation",
+            index=self.evaluations,
+            action="profile",
+            ok=ok,
+            outcome="profiled" if ok else text[:LOG_LIMIT],
+            cycles=None,
+            diagnostics=[],
+            log=text,
+            files=files,
+            seconds=time.monotonic() - begin,
+        )
+        return text
+
     def _compile(self, files: Mapping[str, str]) -> CompileOutcome:
         try:
             checked = read_candidate(files, self.scorer.editable)
@@ -238,8 +283,11 @@ class Job:
     def _log(self, event: str, data: dict[str, Any]) -> None:
         self.screen.data(data, f"the agent's event {event!r}")
         if event == USAGE_EVENT:
-            self.usage = self.usage.plus(data)
+            self._account(data)
         self._emit("agent_event", event=event, data=data)
+
+    def _account(self, data: Mapping[str, Any]) -> None:
+        self.usage = self.usage.plus(data)
 
     def _emit(self, kind: str, **data: Any) -> None:
         self._channel.send({"type": kind, **data})

@@ -15,6 +15,7 @@ import numpy as np
 
 from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.firewall.bundle import editable_files
+from fabrica_bench.models.selection import open_model, public_name
 from fabrica_bench.runs.agent_process import agent_isolation, describe_agent
 from fabrica_bench.runs.config import RunConfig
 from fabrica_bench.runs.keys import find_key, fresh_key
@@ -137,7 +138,8 @@ def _open(config: RunConfig, tasks: list[Task]) -> tuple[RunStore, HeldOutKey]:
             code=ExitCode.ENVIRONMENT,
         )
     _require_space(parent)
-    agent = describe_agent(config.agent, config.options)
+    open_model(config.model, os.environ)  # a missing key or library is better found now than in every job
+    agent = describe_agent(config.agent, config.options, public_name(config.model))
     toolchain = get_toolchain(config.toolchain)
     key = HeldOutKey.from_file(config.key_file) if config.key_file is not None else fresh_key()
     manifest = Manifest(

@@ -50,7 +50,7 @@ class AgentEvent(_Record):
 
 
 class Evaluation(_Record):
-    """A compile or visible run that the agent asked for.
+    """A compile, visible run or profile that the agent asked for.
 
     `files` are SHA-256 digests of side files (see `RunStore.blob`); `cycles` exist only when it was valid on the
     visible inputs.
@@ -60,7 +60,7 @@ class Evaluation(_Record):
     task: str
     attempt: int
     index: int
-    action: Literal["compile", "run_visible"]
+    action: Literal["compile", "run_visible", "profile"]
     ok: bool
     outcome: str
     cycles: int | None = None

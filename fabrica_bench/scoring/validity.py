@@ -269,7 +269,9 @@ def _run_groups(
     parameters = conditions.parameters
     cases = [case for group in groups for case in group]
     inputs = [conditions.task.inputs(case.seed, parameters, case.distribution) for case in cases]
-    requests = [_request(conditions, stage, case, arrays, trusted) for case, arrays in zip(cases, inputs, strict=True)]
+    requests = [
+        run_request(conditions, stage, case, arrays, trusted) for case, arrays in zip(cases, inputs, strict=True)
+    ]
     try:
         results = conditions.toolchain.run_all(artifact, requests)
     except OSError as error:
@@ -289,7 +291,8 @@ def _run_groups(
     return outcomes
 
 
-def _request(conditions: Conditions, stage: Stage, case: InputCase, arrays: Arrays, trusted: bool) -> RunRequest:
+def run_request(conditions: Conditions, stage: Stage, case: InputCase, arrays: Arrays, trusted: bool) -> RunRequest:
+    """The run of a case whose inputs are these arrays, in a folder of its own."""
     label = f"{case.kind}-{case.index}"
     path = stage.root / f"inputs-{label}.npz"
     try:

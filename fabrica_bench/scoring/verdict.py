@@ -15,6 +15,8 @@ class Blame(StrEnum):
 
     AGENT = "agent"
     """The agent crashed, gave up or broke the protocol: it produced no candidate."""
+    PROVIDER = "provider"
+    """The model's provider gave no usable answer, and there was no candidate without it."""
     HARNESS = "harness"
     """Fabrica-Bench failed, or its reference solution isn't valid here."""
     MACHINE = "machine"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fabrica_bench.compat.batch import output_files
+from fabrica_bench.compat.tracing import PROFILE_VARIABLE
 from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.tasks import secret_roots
 from fabrica_bench.toolchains.commands import ARTIFACT_NAME, CommandToolchain, collect_run, judge_build, stage_run
@@ -108,6 +109,8 @@ class EmbeddedToolchain(CommandToolchain):
 
     def _describe_run(self, artifact: Path, request: RunRequest) -> dict[str, Any]:
         environment = {} if request.max_cycles is None else {CYCLES_VARIABLE: str(request.max_cycles)}
+        if request.profile:
+            environment[PROFILE_VARIABLE] = str(request.workdir / "profile")
         return {
             "workdir": str(request.workdir),
             "arguments": stage_run(artifact, request),

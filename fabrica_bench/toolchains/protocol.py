@@ -100,6 +100,7 @@ class RunRequest:
         max_cycles: Simulated cycles after which a run is ended, where the toolchain can; None for its own default.
         deadline_s: Wall-clock backstop.
         trusted: The program is the benchmark's own, so that machine code made from it may serve later runs.
+        profile: Leave `*.profile.json` below the working directory, where the toolchain can; the run is slower.
     """
 
     runner: Path
@@ -111,6 +112,7 @@ class RunRequest:
     check: bool = False
     deadline_s: float = 120.0
     trusted: bool = False
+    profile: bool = False
 
 
 @dataclass(frozen=True)

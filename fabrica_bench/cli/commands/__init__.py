@@ -14,6 +14,8 @@ from fabrica_bench.cli.commands import (
     csl_run,
     csl_show,
     doctor,
+    export,
+    knowledge,
     report,
     run,
     score,
@@ -22,4 +24,19 @@ from fabrica_bench.cli.commands import (
     verify,
 )
 
-REGISTERED: Final = (catalogue, run, score, report, verify, study, doctor, csl, csl_run, csl_profile, csl_show, tasks)
+REGISTERED: Final = (
+    catalogue,
+    run,
+    score,
+    report,
+    verify,
+    study,
+    export,
+    knowledge,
+    doctor,
+    csl,
+    csl_run,
+    csl_profile,
+    csl_show,
+    tasks,
+)

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
         "fabrica-bench run --agent fabrica --repeat 5 --seed 7 --shuffle --max-cost 20",
         "fabrica-bench run --agent fabrica --out runs/mine --dry-run",
         "fabrica-bench run --agent fabrica --json > result.json",
+        "fabrica-bench run --agent fabrica --model anthropic:claude-sonnet-4-5 --budget cost_usd=5",
+        "fabrica-bench run --agent fabrica --model compatible:qwen@http://localhost:8000/v1",
+        "fabrica-bench run --agent fabrica --model exchange:DIR        (you, or another program, answer)",
+        "fabrica-bench run --agent fabrica --model replay:runs/mine    (the answers of an earlier run)",
     ),
 )
 def run(
@@ -74,6 +78,25 @@ def run(
     ] = None,
     tasks: TasksOption = None,
     key: KeyOption = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="lowering (none), PROVIDER:NAME[@URL], exchange:DIR or replay:PATH. [default: $FABRICA_AGENT_MODEL]",
+        ),
+    ] = None,
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--budget",
+            metavar="NAME=VALUE",
+            help="evaluations, attempts, optimizations, tokens, cost_usd or wall_s per task; may be repeated.",
+        ),
+    ] = None,
+    requests_per_minute: Annotated[
+        float | None, typer.Option("--rpm", metavar="N", min=0.01, help="Model calls per minute at most.")
+    ] = None,
     cluster: ClusterOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be done and what is there already; do nothing.")
@@ -119,6 +142,9 @@ def run(
         options=parse_options(option or []),
         max_cost=max_cost,
         cluster=cluster,
+        model=model,
+        limits=budget or (),
+        requests_per_minute=requests_per_minute,
     )
     if dry_run:
         _show_plan(config, json)

@@ -1,0 +1,1 @@
+"""The agent's own knowledge base of CSL: a primer, cards, and their retrieval."""

@@ -1,1 +1,0 @@
-"""Language models behind one protocol."""

@@ -1,0 +1,1 @@
+"""The model-driven agent: six stages with typed records between them."""

@@ -1,0 +1,1 @@
+"""Training data from runs, and metrics of predictions that need no compiler."""

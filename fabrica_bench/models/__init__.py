@@ -1,0 +1,1 @@
+"""Language models behind one protocol: providers over HTTP, a recording, or a person through files."""
