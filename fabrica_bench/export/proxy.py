@@ -118,7 +118,7 @@ def _chrf(predictions: Sequence[Prediction]) -> float | None:
     if not pairs:
         return None
     try:
-        from sacrebleu.metrics import CHRF
+        from sacrebleu.metrics.chrf import CHRF
     except ImportError as error:
         raise FabricaError(
             "chrF needs sacrebleu", remedy="pip install 'fabrica-bench[training]'", code=ExitCode.ENVIRONMENT

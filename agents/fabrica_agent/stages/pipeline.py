@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 from fabrica_agent.records import Route
@@ -142,6 +143,7 @@ class Translation:
                 return best
         assert best is not None
         redesigns = 0
+        asked: Counter[int] = Counter()
         for number in range(self.settings.repairs):
             if best.valid:
                 return best
@@ -154,10 +156,12 @@ class Translation:
                 attempt = self.evaluate(self._implement("", 0), "redesign")
                 best = attempt
                 continue
-            sample = self.settings.candidates + number if self.settings.mode is Mode.A else 0
+            # A base that is repaired again, because its repair was a step back, must not give the same prompt.
+            sample = self.settings.candidates + number if self.settings.mode is Mode.A else asked[best.number]
+            asked[best.number] += 1
             attempt = self.evaluate(self._implement(feedback, sample), "repair")
-            # A repair that fails earlier is a step back, unless it is the only thing that moves.
-            best = max((best, attempt), key=nearness) if attempt.files != best.files else best
+            # A repair that fails earlier is a step back; the next one starts from the same program again.
+            best = max((best, attempt), key=nearness)
         return best
 
     def _implement(self, feedback: str, sample: int) -> dict[str, str]:

@@ -38,8 +38,8 @@ def triage(attempt: Attempt) -> Review:
 
 
 def nearness(attempt: Attempt) -> tuple[int, int]:
-    """Sorts attempts: valid ones by cycles, then those that failed late, earlier attempts first."""
+    """Sorts attempts: valid ones by cycles, then those that failed late; of equals the newest, with its repairs."""
     if attempt.cycles is not None:
         return (len(PREDICATES), -attempt.cycles)
     stage = PREDICATES.index(attempt.predicate) if attempt.predicate in PREDICATES else 0
-    return (stage, -attempt.number)
+    return (stage, attempt.number)
