@@ -11,22 +11,17 @@ class HelloAgent:
     def translate(self, view: TaskView, tools: AgentTools, budget: Budget) -> Candidate:
         if tools.model is None:
             raise AgentGaveUp(["it needs a model; choose one with --model"])
-        schema = {
-            "type": "object",
-            "properties": {n: {"type": "string"} for n in view.editable},
-            "required": [*view.editable],
-        }
+        texts = {name: {"type": "string"} for name in view.editable}
+        schema = {"type": "object", "properties": texts, "required": list(texts)}
         prompt = f"{view.task_md}\n\n{view.cuda}\n\n{view.files['layout.csl']}"
-        files: dict[str, str] = {}
-        for attempt in range(3):
+        for _ in range(3):
             request = ModelRequest(stage="implementer", system="You write CSL.", user=prompt, answer_schema=schema)
             files = {name: str(text) for name, text in tools.complete(request).answer.items()}
             outcome = tools.compile(files)
-            tools.log("tried", attempt=attempt, ok=outcome.ok)
             if outcome.ok:
                 break
             prompt += "\n\nThe compiler says:\n" + "\n".join(outcome.diagnostics)
-        return Candidate(files=files, notes=(f"{attempt + 1} attempts",), model=tools.model)
+        return Candidate(files=files, model=tools.model)
 
 
 @hookimpl
