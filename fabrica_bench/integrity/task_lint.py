@@ -128,7 +128,7 @@ def _moves(
     if values.dtype.kind == "f":
         others = [np.abs(value) + 1, 1000 * (np.abs(values).max() + 1)]  # a maximum only moves with the largest
     else:
-        others = [value + 1, value ^ 64, value // 2]  # neighbours may count as one, a count may be the largest
+        others = [value + 1, value ^ 64, value // 2, 1]  # neighbours may count as one, a limit matters from below
     for other in others:
         changed = {key: value.copy() for key, value in inputs.items()}
         flat: np.ndarray[Any, Any] = changed[name].ravel()  # a view: the copy is contiguous

@@ -1,15 +1,20 @@
-"""What every bundle carries: copy the common files from the model task and write the canaries, or tell what differs.
+"""What bundles share: copy it from its model and write the canaries, or tell what differs.
 
     python -m fabrica_bench.tasks.sync [--check] [--tasks DIR]
 
-Common files are the same byte for byte. The copies in `tasks/saxpy-1pe/csl` are the ones to edit: a bundle must stand
-alone, so each has its own copy of the timing window and of the host scripts' common part. The last line of either
-reference kernel is its canary.
+A bundle must stand alone, so each has its own copy of what it shares with others, the same byte for byte:
+
+* whole files, the timing window and the host scripts' common part: those of `tasks/saxpy-1pe/csl` are the ones to edit;
+* passages between a line `shared: NAME` and a line `end of shared: NAME`, both in comments, in any file of a task: the
+  first one is the one to edit, by folder, and within a task in the order layout, compute, plain, the other files.
+
+The last line of either reference kernel is its canary.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,6 +26,11 @@ from fabrica_bench.tasks.selection import list_tasks, load_task
 from fabrica_bench.tasks.task import Task
 
 MODEL_TASK: Final = "SAXPY-1PE"
+
+PASSAGE: Final = re.compile(
+    r"^(?P<head>[ \t]*(?://|#) shared: (?P<name>[^\n]+)\n)(?P<body>.*?)(?=^[ \t]*(?://|#) end of shared: (?P=name)$)",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 def common_files(model: Task) -> tuple[str, ...]:
@@ -46,22 +56,30 @@ def differing(tasks: Sequence[Task], model: Task) -> Iterator[tuple[Path, bytes]
         raise from_os_error(error) from error
 
 
-def without_canary(tasks: Sequence[Task]) -> Iterator[tuple[Path, bytes]]:
-    """Reference kernels that don't end with their canary, with the content they should have.
+def unlike_their_models(tasks: Sequence[Task], model: Task) -> Iterator[tuple[Path, bytes]]:
+    """Files with a shared passage that isn't its model's, and reference kernels that don't end with their canary, with
+    the content they should have.
 
     Raises:
         FabricaError: A file can't be read.
     """
+    models: dict[str, str] = {}
     try:
-        for task in tasks:
-            for name in (task.spec.bundle.compute, task.spec.bundle.plain):
-                path = task.bundle_dir / (name or "")
-                if name is None or not path.is_file():
-                    continue
-                text = path.read_text(encoding="utf-8")
-                wanted = with_canary(text, task.name, name)
+        for task in sorted(tasks, key=lambda task: task.slug):
+            bundle = task.spec.bundle
+            kernels = [task.bundle_dir / name for name in (bundle.compute, bundle.plain) if name is not None]
+            own = [task.bundle_dir / name for name in bundle.files if name not in common_files(model)]
+            for path in [*own, task.root / "oracle.py", task.cuda_path]:
+                if not path.is_file():
+                    continue  # the lint names it
+                text = path.read_bytes().decode("utf-8", errors="surrogateescape")
+                for match in PASSAGE.finditer(text):
+                    models.setdefault(match["name"], match["body"])
+                wanted = PASSAGE.sub(lambda match: match["head"] + models[match["name"]], text)
+                if path in kernels:
+                    wanted = with_canary(wanted, task.name, path.name)
                 if text != wanted:
-                    yield path, wanted.encode("utf-8")
+                    yield path, wanted.encode("utf-8", errors="surrogateescape")
     except OSError as error:
         raise from_os_error(error) from error
 
@@ -73,8 +91,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tasks", type=Path, help="another tasks folder")
     options = parser.parse_args(argv)
     try:
-        tasks = list_tasks((), options.tasks)
-        found = [*differing(tasks, load_task(MODEL_TASK)), *without_canary(tasks)]
+        tasks, model = list_tasks((), options.tasks), load_task(MODEL_TASK)
+        found = [*differing(tasks, model), *unlike_their_models(tasks, model)]
         for path, content in found:
             sys.stdout.write(f"{'differs' if options.check else 'written'}: {path}\n")
             if not options.check:

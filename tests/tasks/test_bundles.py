@@ -16,7 +16,7 @@ from fabrica_bench.csl.source import load_source
 from fabrica_bench.integrity.frozen import check_program, window_use
 from fabrica_bench.tasks import Task, list_tasks, load_task
 from fabrica_bench.tasks.spec import Arch
-from fabrica_bench.tasks.sync import MODEL_TASK, common_files, differing
+from fabrica_bench.tasks.sync import MODEL_TASK, common_files, differing, unlike_their_models
 
 TASKS = list_tasks()
 BY_NAME = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.slug)
@@ -27,6 +27,7 @@ def test_the_window_and_the_common_host_part_are_the_same_everywhere() -> None:
     assert common_files(model) == ("window.csl", "host.py")
     assert all(set(common_files(model)) <= set(task.spec.bundle.files) for task in TASKS)
     assert list(differing(TASKS, model)) == []
+    assert list(unlike_their_models(TASKS, model)) == []
 
 
 @BY_NAME

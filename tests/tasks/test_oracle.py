@@ -60,7 +60,8 @@ def test_the_result_depends_on_every_input(task: Task) -> None:
         for place in sorted({0, flat.size // 3, flat.size - 1}):
             value = flat[place]
             top = np.abs(array).max()
-            others = [2 * top + 1, 1000 * top] if array.dtype.kind == "f" else [value + 1, value ^ 64, value // 2]
+            integers = array.dtype.kind != "f"
+            others = [value + 1, value ^ 64, value // 2, 1] if integers else [2 * top + 1, 1000 * top]
             shifts = []
             for other in others:
                 changed = {key: value.copy() for key, value in inputs.items()}

@@ -32,6 +32,22 @@ def test_a_differing_and_a_missing_file_are_found_and_mended(
     assert main(["--check", "--tasks", str(root)]) == 0
 
 
+def test_a_shared_passage_is_copied_from_the_first_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for slug in ("cg", "preconditioned-cg"):
+        shutil.copytree(tasks_root() / slug, tmp_path / slug)
+    first, second = (tmp_path / slug / "oracle.py" for slug in ("cg", "preconditioned-cg"))
+    head = "# shared: stop\n"
+    assert all(head in path.read_text(encoding="utf-8") for path in (first, second))
+    for path, line in ((first, "# the model\n"), (second, "# a copy that went its own way\n")):
+        path.write_text(path.read_text(encoding="utf-8").replace(head, head + line), encoding="utf-8")
+    assert main(["--check", "--tasks", str(tmp_path)]) == 1
+    assert capsys.readouterr().out == f"differs: {second}\n"
+    assert main(["--tasks", str(tmp_path)]) == 0
+    assert head + "# the model\n" in second.read_text(encoding="utf-8")
+    assert "went its own way" not in second.read_text(encoding="utf-8")
+    assert main(["--check", "--tasks", str(tmp_path)]) == 0
+
+
 def test_a_missing_tasks_folder_is_one_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--check", "--tasks", str(tmp_path / "none")]) != 0
     assert capsys.readouterr().err.startswith("error: ")

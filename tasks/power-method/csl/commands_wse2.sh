@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Build and run on WSE-2: ./commands_wse2.sh [small|medium]
+
+set -e
+
+size="${1:-small}"
+case "$size" in
+  small) dims=12,7 params=width:5,height:5,MAX_ZDIM:5,BLOCK_SIZE:2,m:5,n:5,k:5,max_ite:10 ;;
+  medium) dims=11,4 params=width:4,height:2,MAX_ZDIM:151,BLOCK_SIZE:20,m:4,n:2,k:151,max_ite:6 ;;
+  *) echo "unknown size '$size'; known: small, medium" >&2 && exit 2 ;;
+esac
+
+cslc layout.csl --arch=wse2 --fabric-dims="$dims" --fabric-offsets=4,1 --params="$params" \
+  --memcpy --channels=1 -o out
+cs_python run.py --name out
