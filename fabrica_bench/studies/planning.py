@@ -14,7 +14,7 @@ from fabrica_bench.runs.execution import finished_jobs
 from fabrica_bench.runs.store import MANIFEST_NAME, RunStore
 from fabrica_bench.studies.catalogue import catalogue_tasks
 from fabrica_bench.studies.protocol import Arm, Study
-from fabrica_bench.tasks import list_tasks
+from fabrica_bench.tasks import list_tasks, parse_filters
 
 CONTROL_FOLDER: Final = "controls"
 EVALUATION_S: Final = 2.0
@@ -37,7 +37,7 @@ class PlannedRun:
     """One run of a study.
 
     Attributes:
-        label: `ARM`, or `ARM/controls/AGENT`.
+        label: The arm's name, or where the control's run is.
         finished: Attempts that are done already.
         unwritten: Tasks of the arm that have no pair yet; they are missing from the denominator and said to be.
     """
@@ -136,13 +136,28 @@ def plan_study(
         )
     common = {"jobs": jobs, "seed": seed, **(overrides or {})}
     runs: list[PlannedRun] = []
+    written = list_tasks()
     for arm in study.arms:
+        conditions = parse_filters(arm.filter)
+        tasks = [task.name for task in written if all(condition.matches(task.spec) for condition in conditions)]
         for control in study.controls:
-            folder = out / arm.name / CONTROL_FOLDER / control
-            runs.append(_run(study, arm, control, folder, limit, {**common, "repeat": 1}, control=True))
+            folder = control_folder(out, arm, control)
+            if all(run.config.out != folder for run in runs):  # arms under the same conditions share their controls
+                runs.append(
+                    _run(study, arm, control, folder, tasks, limit, {**common, "repeat": 1}, root=out, control=True)
+                )
         more = {**common, "replay": replay} if replay is not None else common
-        runs.append(_run(study, arm, agent, out / arm.name / "run", limit, {"repeat": arm.repeat, **more}))
+        runs.append(
+            _run(study, arm, agent, out / arm.name / "run", tasks, limit, {"repeat": arm.repeat, **more}, root=out)
+        )
     return StudyPlan(study, tuple(runs), prices or Prices(), agents[agent].model == "deterministic")
+
+
+def control_folder(out: Path, arm: Arm, control: str) -> Path:
+    """Where a control's run for an arm is: arms with the same tasks and conditions have the same one."""
+    conditions = "-".join([*arm.filter, arm.workflow, arm.arch, arm.size, arm.toolchain])
+    safe = "".join(char if char.isalnum() or char in "-_." else "-" for char in conditions)
+    return out / CONTROL_FOLDER / safe.lower() / control
 
 
 def _run(
@@ -150,12 +165,13 @@ def _run(
     arm: Arm,
     agent: str,
     out: Path,
+    tasks: list[str],
     limit: int | None,
     fields: Mapping[str, Any],
     *,
+    root: Path,
     control: bool = False,
 ) -> PlannedRun:
-    tasks = [task.name for task in list_tasks(arm.filter)]
     unwritten = tuple(entry.name for entry in catalogue_tasks(arm) if entry.name not in tasks)
     if not tasks:
         raise FabricaError(
@@ -170,12 +186,12 @@ def _run(
         arch=arm.arch,
         size=arm.size,
         workflow=arm.workflow,
-        budget=_budget(arm),
+        budget=DEFAULT_BUDGET if control else _budget(arm),
         options={} if control else dict(arm.options),
-        study=f"{study.name}/{arm.name}",
+        study=study.name if control else f"{study.name}/{arm.name}",
         **fields,
     )
-    label = f"{arm.name}/{CONTROL_FOLDER}/{agent}" if control else arm.name
+    label = str(out.relative_to(root)) if control else arm.name
     return PlannedRun(label, arm, control, config, _finished(config), unwritten)
 
 

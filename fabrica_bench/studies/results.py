@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from fabrica_bench.runs.store import MANIFEST_NAME
 from fabrica_bench.runs.usage import Usage, total_usage
 from fabrica_bench.scoring.glossary import GLOSSARY, markdown_glossary
 from fabrica_bench.scoring.statistics import Interval, bootstrap_geometric_mean, geometric_mean
-from fabrica_bench.studies.planning import CONTROL_FOLDER
-from fabrica_bench.studies.protocol import Study
+from fabrica_bench.studies.planning import control_folder
+from fabrica_bench.studies.protocol import Arm, Study
 from fabrica_bench.studies.proxy import ProxyScore, proxy_scores
 
 
@@ -95,7 +94,7 @@ def load_results(study: Study, out: Path, denominators: dict[str, int]) -> Study
     Raises:
         FabricaError: Nothing was run there, or a run is damaged.
     """
-    arms = tuple(_arm(study, name, what, out / name, denominators[name]) for name, what in _names(study))
+    arms = tuple(_arm(study, arm, out, denominators[arm.name]) for arm in study.arms)
     if all(arm.report is None for arm in arms):
         raise FabricaError(
             f"nothing of the study {study.name} is here", place=str(out), remedy="run it with `fabrica-bench study run`"
@@ -170,12 +169,9 @@ def results_markdown(result: StudyResult) -> str:
     return "\n".join([*lines, "## Words", "", *markdown_glossary()]) + "\n"
 
 
-def _names(study: Study) -> Sequence[tuple[str, str]]:
-    return [(arm.name, arm.what) for arm in study.arms]
-
-
-def _arm(study: Study, name: str, what: str, folder: Path, planned: int) -> ArmResult:
-    controls = {control: _control(folder / CONTROL_FOLDER / control) for control in study.controls}
+def _arm(study: Study, arm: Arm, out: Path, planned: int) -> ArmResult:
+    name, what, folder = arm.name, arm.what, out / arm.name
+    controls = {control: _control(control_folder(out, arm, control)) for control in study.controls}
     if not (folder / "run" / MANIFEST_NAME).exists():
         return ArmResult(name, what, None, planned, None, Usage(), controls)
     report = load_report(folder / "run")

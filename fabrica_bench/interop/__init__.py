@@ -1,0 +1,1 @@
+"""Doors to other evaluation frameworks; each needs an extra and nothing else imports it."""

@@ -1,0 +1,137 @@
+"""A run as one file: the same bytes for the same run, refused when anything in it was changed, checked by execution."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+from helpers.double_it import FIXTURE_TASKS
+from helpers.sample_run import write_sample_run
+
+from fabrica_bench.errors import FabricaError
+from fabrica_bench.plugins import Budget
+from fabrica_bench.report.bundle import pack_run, unpack_bundle
+from fabrica_bench.report.leaderboard import add_bundle, load_entries, write_leaderboard
+from fabrica_bench.runs.config import RunConfig
+from fabrica_bench.runs.execution import execute_run
+
+ROOT = Path(__file__).parents[2]
+TOY_AGENTS = Path(__file__).parents[1] / "fixtures" / "agents"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory):
+    """A finished run of the toy agent, and the surroundings in which it can be executed again."""
+    folder = tmp_path_factory.mktemp("bundle")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FABRICA_BENCH_TASKS", str(FIXTURE_TASKS))
+        patch.setenv("FABRICA_BENCH_TEST_DOUBLES", "1")
+        patch.setenv("FABRICA_BENCH_KEYS", str(folder / "keys"))
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, (TOY_AGENTS, ROOT, ROOT / "agents"))))
+        patch.syspath_prepend(str(TOY_AGENTS))
+        budget = Budget(evaluations=5, wall_s=20.0, tokens=0)
+        config = RunConfig(
+            agent="toy", tasks=("Double-It",), out=folder / "run", toolchain="scripted", budget=budget, repeat=2
+        )
+        execute_run(config)
+        yield folder / "run"
+
+
+def test_a_bundle_gets_in_by_re_execution_and_has_the_same_bytes_again(finished, tmp_path):
+    digest = pack_run(finished, tmp_path / "one")
+    assert pack_run(finished, tmp_path / "two") == digest
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    assert add_bundle(tmp_path / "board", tmp_path / "one") == digest
+    (entry,) = load_entries(tmp_path / "board")
+    assert entry.verified
+    assert entry.report.summary.valid == 2
+    assert {path.suffix for path in write_leaderboard(tmp_path / "board")} == {".html", ".md", ".csv", ".json"}
+    assert add_bundle(tmp_path / "board", tmp_path / "two") == digest  # adding it again changes nothing
+    assert len(load_entries(tmp_path / "board")) == 1
+    assert not list((tmp_path / "board").glob(".adding-*"))
+
+
+def forged(finished: Path, folder: Path) -> Path:
+    """The run with a verdict that says more than was measured, packed properly."""
+    copy = folder / "forged"
+    shutil.copytree(finished, copy)
+    path = copy / "records.jsonl"
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        if record["record"] == "verdict":
+            record["verdict"].update(cycles=10, speedup=100.0)
+        lines.append(json.dumps(record))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    pack_run(copy, folder / "forged.fabrica")
+    return folder / "forged.fabrica"
+
+
+def test_a_forged_verdict_is_refused_and_leaves_nothing(finished, tmp_path):
+    with pytest.raises(FabricaError, match="2 of 2 verdicts come out otherwise"):
+        add_bundle(tmp_path / "board", forged(finished, tmp_path))
+    assert load_entries(tmp_path / "board") == []
+
+
+def test_a_bundle_without_its_key_asks_for_it(finished, tmp_path):
+    pack_run(finished, tmp_path / "no-key", with_key=False)
+    with pytest.raises(FabricaError, match="no held-out key"):
+        add_bundle(tmp_path / "board", tmp_path / "no-key")
+
+
+def rewritten(source: Path, target: Path, change) -> Path:
+    with zipfile.ZipFile(source) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return target
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m.update({"records.jsonl": m["records.jsonl"] + b"\n"}), "changed: records.jsonl"),
+        (lambda m: m.update({"../evil": b"x"}), "doesn't belong"),
+        (lambda m: m.update({"files/aa/../../x": b"x"}), "doesn't belong"),
+        (lambda m: m.pop("bundle.json"), "missing or damaged"),
+        (lambda m: m.pop("key"), "changed: key"),
+        (lambda m: m.update({"bundle.json": b"[]"}), "missing or damaged"),
+        (lambda m: m.update({"bundle.json": m["bundle.json"].replace(b'"toy"', b'"me"')}), "changed: bundle.json"),
+    ],
+)
+def test_a_changed_bundle_is_refused(finished, tmp_path, change, message):
+    pack_run(finished, tmp_path / "good")
+    bad = rewritten(tmp_path / "good", tmp_path / "bad", change)
+    with pytest.raises(FabricaError, match=message):
+        unpack_bundle(bad, tmp_path / "into")
+    assert not (tmp_path / "into").exists()
+
+
+def test_what_is_no_archive_is_named(tmp_path):
+    (tmp_path / "x").write_bytes(b"hello")
+    with pytest.raises(FabricaError, match="not a bundle") as caught:
+        unpack_bundle(tmp_path / "x", tmp_path / "into")
+    assert caught.value.place == str(tmp_path / "x")
+
+
+def test_a_partial_run_is_not_packed(tmp_path):
+    run = write_sample_run(tmp_path / "run")
+    with pytest.raises(FabricaError, match="partial: 1 of 5"):
+        pack_run(run, tmp_path / "b", with_key=False)
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_zip_bomb_is_refused_by_its_directory(tmp_path):
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("records.jsonl", b"\0" * 1_000_000)
+    (tmp_path / "bomb").write_bytes(data.getvalue())
+    with pytest.raises(FabricaError, match="compressed"):
+        unpack_bundle(tmp_path / "bomb", tmp_path / "into")

@@ -1,0 +1,192 @@
+"""Protocols as data: every one can be planned, has its own denominators, and is refused without its controls."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fabrica_bench.cli.main import main
+from fabrica_bench.errors import FabricaError, UnknownNameError
+from fabrica_bench.runs.summary import load_summary
+from fabrica_bench.studies import list_studies, load_study, plan_study, study_json_schema
+from fabrica_bench.studies.planning import Prices
+from fabrica_bench.studies.protocol import CONTROLS
+from fabrica_bench.studies.proxy import chrf, vocabulary
+from fabrica_bench.studies.results import load_results, results_json, results_markdown
+from fabrica_bench.studies.running import run_study
+
+NAMES = [study.name for study in list_studies()]
+
+
+def test_the_published_protocols_are_there_with_their_denominators():
+    """Set sizes are the published ones; the five repeats and five modes as well."""
+    found = {s.name: [arm.denominator for arm in s.arms] for s in list_studies()}
+    assert found == {
+        "controlled-comparison": [28, 28],
+        "coverage": [49, 6],
+        "feedback-ablation": [40] * 5,
+        "finetuning-proxy": [41],
+        "hardware-replay": [14, 14],
+        "knowledge-ablation": [15, 15, 15],
+        "model-study": [28, 12],
+        "optimization-only": [14],
+    }
+    assert sum(found["coverage"]) == 55
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_study_runs_with_every_control_and_prints_its_estimate_first(name, tmp_path):
+    study = load_study(name)
+    assert set(CONTROLS) <= set(study.controls)
+    if study.kind == "replay":
+        with pytest.raises(FabricaError, match="name it"):
+            plan_study(study, agent="fabrica", out=tmp_path)
+        return
+    plan = plan_study(study, agent="fabrica", out=tmp_path, prices=Prices(3.0, 15.0))
+    assert {run.config.agent for run in plan.runs if run.control} == set(CONTROLS)
+    arms = [run for run in plan.runs if not run.control]
+    assert [run.config.study for run in arms] == [f"{name}/{arm.name}" for arm in study.arms]
+    for run, arm in zip(arms, study.arms, strict=True):
+        assert run.attempts + len(run.unwritten) * arm.repeat == arm.denominator
+    bounds = plan.estimate()
+    assert bounds["attempts"] == sum(run.attempts for run in arms)
+    assert bounds["evaluations_at_most"] > 0
+
+
+def test_the_schema_describes_the_packages_own_files():
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = study_json_schema()
+    for path in (Path(__file__).parents[2] / "fabrica_bench" / "studies" / "data").glob("*.yaml"):
+        jsonschema.validate(yaml.safe_load(path.read_text(encoding="utf-8")), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"name": "x"}, schema)
+
+
+def own_study(tmp_path: Path, **changes: object) -> Path:
+    body = {
+        "schema_version": 1,
+        "name": "mine",
+        "title": "Mine",
+        "question": "Does it matter?",
+        "compare": [["calm", "wild"]],
+        "arms": [
+            {"name": "calm", "what": "one", "filter": ["name=Double-It"], "toolchain": "scripted"},
+            {"name": "wild", "what": "two", "filter": ["name=Double-It"], "toolchain": "scripted", "repeat": 2},
+        ],
+        **changes,
+    }
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(body), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"published": True}, "runs with its controls; missing: reference"),
+        ({"arms": []}, "arms"),
+        ({"compare": [["calm", "nobody"]]}, "nobody"),
+        ({"colour": "red"}, "colour"),
+        ({"arms": [{"name": "a", "what": "b", "filter": ["set=core"], "denominator": 3}], "compare": []}, "give 28"),
+        ({"arms": [{"name": "a", "what": "b", "filter": ["set=cores"]}], "compare": []}, "cores"),
+    ],
+)
+def test_a_study_that_is_none_names_the_file_and_the_field(tmp_path, changes, message):
+    path = own_study(tmp_path, **changes)
+    with pytest.raises(FabricaError) as caught:
+        load_study(str(path))
+    assert message in str(caught.value)
+
+
+def test_an_unknown_study_names_the_near_ones():
+    with pytest.raises(UnknownNameError) as caught:
+        load_study("feedback-ablatio")
+    assert "feedback-ablation" in str(caught.value.remedy)
+
+
+def test_a_control_that_is_not_installed_refuses_the_study(tmp_path):
+    study = load_study(str(own_study(tmp_path, controls=["reference", "nobody"])))
+    with pytest.raises(FabricaError, match="needs the agent nobody"):
+        plan_study(study, agent="fabrica", out=tmp_path)
+
+
+def test_a_study_of_ones_own_runs_resumes_and_never_pools_its_arms(tmp_path, toys):
+    study = load_study(str(own_study(tmp_path, controls=["reference"])))
+    plan = plan_study(study, agent="toy", out=toys, jobs=2)
+    assert [run.label.split("/")[0] for run in plan.runs] == ["controls", "calm", "wild"]  # one control for both arms
+    run_study(plan)
+    again = plan_study(study, agent="toy", out=toys)
+    assert [run.owed for run in again.runs] == [0, 0, 0]
+    result = load_results(study, toys, {"calm": 1, "wild": 2})
+    assert [arm.planned for arm in result.arms] == [1, 2]
+    assert [arm.figures.total for arm in result.arms] == [1, 2]
+    assert all(arm.publishable for arm in result.arms)
+    assert any("not distinguishable" in text for text in result.findings)
+    body = json.loads(results_json(result))
+    assert [arm["denominator"] for arm in body["arms"]] == [1, 2]
+    assert "never pooled" in results_markdown(result)
+    partial = load_results(study, toys, {"calm": 1, "wild": 5})
+    assert "partial: 2 of 5" in results_markdown(partial)
+
+
+def test_a_control_that_does_not_hold_stops_a_published_study(tmp_path, toys, monkeypatch):
+    study = load_study(str(own_study(tmp_path, controls=["reference"])))
+    study = study.model_copy(update={"published": True})
+    monkeypatch.setattr("fabrica_bench.studies.running.control_holds", lambda report: False)
+    with pytest.raises(FabricaError, match="control reference does not hold"):
+        run_study(plan_study(study, agent="toy", out=toys))
+    assert not (toys / "calm" / "run").exists()
+
+
+def test_a_replay_scores_the_same_candidates_on_two_targets(tmp_path, toys):
+    arms = [
+        {"name": "first", "what": "a", "filter": ["name=Double-It"], "toolchain": "scripted"},
+        {"name": "second", "what": "b", "filter": ["name=Double-It"], "toolchain": "scripted", "arch": "wse2"},
+    ]
+    translated = load_study(str(own_study(tmp_path, arms=arms[:1], compare=[])))
+    run_study(plan_study(translated, agent="toy", out=toys))
+    source = toys / "first" / "run"
+    replay = load_study(str(own_study(tmp_path, arms=arms, compare=[], kind="replay")))
+    out = tmp_path / "replayed"
+    run_study(plan_study(replay, agent="toy", out=out, replay=source))
+    before, after = load_summary(source), load_summary(out / "second" / "run")
+    assert [(row.valid, row.cycles) for row in after.rows] == [(row.valid, row.cycles) for row in before.rows]
+    result = load_results(replay, out, {"first": 1, "second": 1})
+    assert [item.ratio for item in result.transfers] == [1.0]
+    assert "transfer (ratio)" in results_markdown(result)
+
+
+def test_the_command_line_shows_lists_and_plans(capsys, tmp_path):
+    assert main(["study", "list", "--json"]) == 0
+    assert [item["name"] for item in json.loads(capsys.readouterr().out)] == NAMES
+    assert main(["study", "show", "coverage"]) == 0
+    assert "denominator 49" in capsys.readouterr().out
+    assert main(["study", "run", "model-study", "--agent", "fabrica", "--out", str(tmp_path), "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "estimate:" in out
+    assert "core-hours" in out
+    assert not any(tmp_path.iterdir())
+    assert main(["study", "schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "Study"
+
+
+def test_chrf_of_equal_texts_is_100_and_of_strangers_0():
+    assert chrf("const x = 1;", "const x = 1;") == pytest.approx(100)
+    assert chrf("aaaa", "bbbb") == 0.0
+    assert chrf("", "abc") == 0.0
+
+
+def test_chrf_is_sacrebleus():
+    sacrebleu = pytest.importorskip("sacrebleu")
+    pairs = [("fn main() void {}", "fn main() void { return; }"), ("a b c d e f", "a b x d e f g"), ("abc", "abcdefgh")]
+    for hypothesis, reference in pairs:
+        expected = sacrebleu.sentence_chrf(hypothesis, [reference]).score
+        assert chrf(hypothesis, reference) == pytest.approx(expected, abs=1e-6)
+
+
+def test_vocabulary_counts_what_the_language_has():
+    assert vocabulary("@fadds(a, b); @get_dsd(x); @invented();  // @not_code") == pytest.approx(2 / 3)
+    assert vocabulary("no names") == 1.0
