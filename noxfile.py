@@ -34,7 +34,7 @@ def slow(session: nox.Session) -> None:
 
 @nox.session
 def extras(session: nox.Session) -> None:
-    """The tests of what is optional: Dask, pandas and Parquet, figures, Inspect AI, the page in an installed Chromium."""
+    """The tests of what is optional: Dask, Parquet, figures, Inspect AI, and the page in an installed Chromium."""
     session.install("-e", ".[test,cluster,data,plots,inspect,browser]", "jsonschema")
     wanted = ("tests/report", "tests/studies", "tests/interop", "tests/runs/test_cluster.py")
     session.run("pytest", *(session.posargs or wanted))

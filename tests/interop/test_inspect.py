@@ -14,7 +14,7 @@ pytest.importorskip("inspect_ai")
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Evaluate the fixture task with a model that gives these answers; returns the sample and the metrics."""
     from inspect_ai import eval as inspect_eval
-    from inspect_ai.model import ModelOutput, get_model
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
     from fabrica_bench.interop.inspect_task import fabrica
 
@@ -23,6 +23,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def evaluate(*answers: str, attempts: int = 1):
         outputs = [ModelOutput.from_content("mockllm/model", answer) for answer in answers]
+        for output in outputs:
+            # Without it the mock model would fetch a tokenizer to count its words.
+            output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
         (log,) = inspect_eval(
             fabrica(filter="name=Double-It", attempts=attempts, toolchain="scripted"),
             model=get_model("mockllm/model", custom_outputs=outputs),
