@@ -75,3 +75,22 @@ def test_check_cuda_without_nvcc_says_so(cli, mine, monkeypatch):
 def test_every_command_of_the_group_has_examples(cli):
     for command in ("list", "show", "lint", "validate", "check-cuda", "measure"):
         assert "Examples:" in cli("tasks", command, "--help").out
+
+
+def test_similarity_shows_the_most_alike_pairs_and_fails_on_a_copy(cli, tmp_path):
+    words = ("tasks", "similarity", "--against", str(tmp_path), "--filter", "name=Residual")
+    assert_one_clear_error(cli(*words), ExitCode.BAD_INPUT, "holds no CSL program", str(tmp_path))
+    source = (tasks_root() / "prefix-sum-1pe" / "csl" / "pe.csl").read_text(encoding="utf-8")
+    (tmp_path / "other.csl").write_text(source, encoding="utf-8")
+    outcome = cli(*words)
+    assert outcome.code == ExitCode.OK, outcome
+    assert outcome.out.endswith("of 1 task compared with 1 file: no copies\n")
+
+    source = (tasks_root() / "residual" / "csl" / "pe.csl").read_text(encoding="utf-8")
+    (tmp_path / "copy.csl").write_text(source.replace("largest", "most"), encoding="utf-8")
+    outcome = cli(*words, "--json", "--top", "1")
+    assert outcome.code == ExitCode.FAILURE
+    assert (outcome.json()["ok"], outcome.json()["copies"], len(outcome.json()["pairs"])) == (False, 1, 1)
+    pair = outcome.json()["pairs"][0]
+    assert (pair["task"], pair["ours"], pair["theirs"], pair["copy"]) == ("Residual", "pe.csl", "copy.csl", True)
+    assert cli(*words).out.endswith("compared with 2 files: 1 copies\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -217,6 +218,44 @@ def measure(
     words += ["--quick"] if quick else []
     words += ["--record"] if record else []
     raise typer.Exit(measuring.work(measuring.parser().parse_args(words)))
+
+
+@tasks_app.command(
+    cls=FilterCommand,
+    epilog=examples(
+        "fabrica-bench tasks similarity --against csl-examples",
+        "fabrica-bench tasks similarity --against csl-examples --filter level=2 --top 20",
+    ),
+)
+def similarity(
+    against: Annotated[Path, typer.Option("--against", metavar="DIR", help="Folder with other CSL programs.")],
+    filters: FilterOption = None,
+    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="How many pairs to show.")] = 10,
+    json: JsonOption = False,
+) -> None:
+    """Compare the sources of the bundles with programs of another origin, and show the pairs that are most alike.
+
+    A score is a share of common fingerprints, idioms of the language left out. Exits with 1 when a source is a copy.
+    """
+    from fabrica_bench.integrity.originality import read_collection, resemblances
+    from fabrica_bench.tasks import list_tasks
+
+    collection = read_collection(against)
+    tasks = list_tasks(filters or ())
+    found = resemblances(tasks, collection)
+    copies = sum(pair.is_copy for pair in found)
+    if json:
+        rows = [{**asdict(pair), "copy": pair.is_copy} for pair in found[:top]]
+        console.write_json({"ok": not copies, "sources": len(found), "copies": copies, "pairs": rows})
+    else:
+        console.write_table(
+            [Column("score", True), Column("common", True), Column("task"), Column("file"), Column("most like")],
+            [[f"{pair.score:.2f}", str(pair.common), pair.task, pair.ours, pair.theirs] for pair in found[:top]],
+        )
+        console.write()
+        compared = f"{counted(len(found), 'source')} of {counted(len(tasks), 'task')}"
+        console.write(f"{compared} compared with {counted(len(collection.prints), 'file')}: {copies or 'no'} copies")
+    raise typer.Exit(ExitCode.FAILURE if copies else ExitCode.OK)
 
 
 def _filter_words(filters: list[str] | None) -> list[str]:

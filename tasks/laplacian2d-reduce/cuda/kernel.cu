@@ -38,7 +38,7 @@ __global__ void step_kernel(const float* __restrict__ old_grid, float* __restric
 
   largest[threadIdx.x] = local;
   __syncthreads();
-  for (int half = kThreads / 2; half > 0; half /= 2) {
+  for (unsigned int half = kThreads / 2; half > 0; half /= 2) {
     if (threadIdx.x < half) {
       largest[threadIdx.x] = fmaxf(largest[threadIdx.x], largest[threadIdx.x + half]);
     }
