@@ -19,7 +19,7 @@ from fabrica_bench.runs.records import AgentEvent
 from fabrica_bench.runs.store import RunStore
 
 RECORDING = Path(__file__).parent / "recordings" / "rowparallel-softmax"
-OPTIONS = {"candidates": "1", "repairs": "5", "steps": "3", "patience": "2", "cards": "5"}
+OPTIONS = {"candidates": "1", "repairs": "5", "steps": "3", "rewrites": "0", "patience": "2", "cards": "5"}
 
 
 def test_the_recording_names_its_model_plainly() -> None:

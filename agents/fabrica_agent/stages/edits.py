@@ -1,16 +1,18 @@
 """The optimizer's catalogue for models: what each edit does, when it applies, what it gains, and their ranking.
 
-The scan works on the syntax tree. The deterministic optimizer's rewrites stand in the same catalogue by their names, so
-that both engines speak of the same things.
+The rewrites of the deterministic optimizer come first, with what they expect to gain on the program at hand; the edits
+after them are those that only a model can make. The scan works on the syntax tree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from fabrica_agent.extraction.layout import parse, walk
+from fabrica_agent.rewrite.catalogue import CATALOGUE as REWRITES
+from fabrica_agent.rewrite.catalogue import Source
 from fabrica_bench.csl import ast
 from fabrica_bench.plugins import AgentGaveUp
 
@@ -174,6 +176,30 @@ def _field_names(program: Program) -> Iterator[str]:
     for node in walk(program.tree):
         if isinstance(node, ast.InitList):
             yield from (init.name for init in node.inits if init.name is not None)
+
+
+def parses(text: str) -> bool:
+    """Whether a text is a program; other toolchains may accept what our parser doesn't know."""
+    try:
+        parse("pe.csl", text)
+    except AgentGaveUp:
+        return False
+    return True
+
+
+def rewrites(text: str, sizes: Mapping[str, int]) -> list[str]:
+    """The deterministic optimizer's rewrites as lines of the catalogue, those that apply first."""
+    source = Source(text, sizes)
+    if not parses(text):
+        return [f"{rewrite.name}: {rewrite.effect}; holds when {rewrite.precondition}" for rewrite in REWRITES]
+    gains = {rewrite.name: max((p.gain for p in rewrite.propose(source)), default=None) for rewrite in REWRITES}
+    order = sorted(REWRITES, key=lambda rewrite: -(gains[rewrite.name] or 0.0))
+    lines = []
+    for rewrite in order:
+        gain = gains[rewrite.name]
+        note = "does not apply as it stands" if gain is None else f"expected to save about {gain:.0f} cycles"
+        lines.append(f"{rewrite.name}: {rewrite.effect}; holds when {rewrite.precondition} ({note})")
+    return lines
 
 
 def ranked(files: dict[str, str], compute: str) -> list[Edit]:

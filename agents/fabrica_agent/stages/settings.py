@@ -62,7 +62,8 @@ class Settings(BaseModel):
         candidates: Independent first programs before any repair.
         repairs: Repairs of the most promising one.
         redesigns: New designs among the repairs.
-        steps: Optimization attempts.
+        steps: Optimization attempts of the model.
+        rewrites: Optimization attempts of the deterministic engine before those of the model.
         patience: Optimization attempts in a row without gain that end it.
         template: Starter template: `auto` chooses by layout, `off` gives none.
         examples: Worked examples in the implementer's prompt.
@@ -78,6 +79,7 @@ class Settings(BaseModel):
     repairs: int = Field(default=6, ge=0, le=50)
     redesigns: int = Field(default=2, ge=0, le=10)
     steps: int = Field(default=6, ge=0, le=50)
+    rewrites: int = Field(default=4, ge=0, le=50)
     patience: int = Field(default=3, ge=1, le=50)
     template: Literal["auto", "off"] = "auto"
     examples: int = Field(default=1, ge=0, le=8)

@@ -1,4 +1,4 @@
-"""Stage 6: a model proposes edits of the catalogue; each is kept only if it is valid and takes fewer cycles."""
+"""Stage 6: edits of the catalogue, by the deterministic engine first, then a model; kept only if valid and faster."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import create_model
 
+from fabrica_agent.extractor import compute_sizes
 from fabrica_agent.records import Accepted
-from fabrica_agent.stages.edits import ranked
+from fabrica_agent.rewrite.search import search
+from fabrica_agent.stages.edits import parses, ranked, rewrites
 from fabrica_agent.stages.prompting import ask, files_block, render
 from fabrica_agent.stages.records import Attempt, EditChoice
 
@@ -27,11 +29,12 @@ class Tuner:
         self._tried: list[str] = []
 
     def improve(self, best: Attempt) -> Attempt:
-        """Steps until they are used up, or `patience` of them in a row gained nothing.
+        """The deterministic rewrites, then the model's steps until `patience` of them in a row gained nothing.
 
         `Accept` on held-out inputs is the harness's: it judges what is handed in.
         """
         settings = self._work.settings
+        best = self._rewrite(best)
         idle = 0
         profile = self._profile(best)
         for step in range(settings.steps):
@@ -39,11 +42,7 @@ class Tuner:
                 break
             choice, files = self._ask(best, profile, step)
             attempt = self._work.evaluate(files, f"optimization: {choice.edit}")
-            assert best.cycles is not None
-            if attempt.cycles is not None and attempt.cycles < best.cycles:
-                step_taken = Accepted(name=choice.edit, before=best.cycles, after=attempt.cycles)
-                self._work.tools.log("accepted", **step_taken.model_dump())
-                self._tried.append(f"{choice.edit}: {best.cycles} -> {attempt.cycles} cycles, kept")
+            if self._accepted(best, attempt, choice.edit):
                 best, idle = attempt, 0
                 profile = self._profile(best)
             else:
@@ -56,10 +55,46 @@ class Tuner:
                 self._tried.append(f"{choice.edit}: {what}, dropped")
         return best
 
+    def _accepted(self, best: Attempt, attempt: Attempt, name: str) -> bool:
+        """Whether an attempt is valid and faster; says so in the records."""
+        assert best.cycles is not None
+        if attempt.cycles is None or attempt.cycles >= best.cycles:
+            return False
+        self._work.tools.log("accepted", **Accepted(name=name, before=best.cycles, after=attempt.cycles).model_dump())
+        self._tried.append(f"{name}: {best.cycles} -> {attempt.cycles} cycles, kept")
+        return True
+
+    def _rewrite(self, best: Attempt) -> Attempt:
+        """The deterministic rewrites, as many as the settings allow."""
+        work, name = self._work, self._compute_file
+        if not work.settings.rewrites or not parses(best.files.get(name, "")):
+            return best
+        assert best.cycles is not None
+        tried: list[Attempt] = []
+
+        def measure(text: str, rewrite: str) -> int | None:
+            if len(tried) >= work.settings.rewrites:
+                return None
+            tried.append(work.evaluate({**best.files, name: text}, f"optimization: {rewrite}"))
+            return tried[-1].cycles
+
+        found = search(best.files[name], best.cycles, compute_sizes(work.view), measure)
+        for step in found.steps:
+            work.tools.log("accepted", **step.model_dump())
+            self._tried.append(f"{step.name}: {step.before} -> {step.after} cycles, kept")
+        return min((a for a in [best, *tried] if a.cycles is not None), key=lambda a: a.cycles or 0)
+
+    @property
+    def _compute_file(self) -> str:
+        layout = self._work.facts.layout
+        return "pe.csl" if layout is None else layout.compute_file
+
     def _ask(self, best: Attempt, profile: str, step: int) -> tuple[EditChoice, dict[str, str]]:
         work = self._work
-        compute = "pe.csl" if work.facts.layout is None else work.facts.layout.compute_file
-        catalogue = "\n".join(f"- {edit.name}: {edit.text}" for edit in ranked(best.files, compute))
+        compute = self._compute_file
+        lines = rewrites(best.files.get(compute, ""), compute_sizes(work.view))
+        lines += [f"{edit.name}: {edit.text}" for edit in ranked(best.files, compute)]
+        catalogue = "\n".join(f"- {line}" for line in lines)
         user = render(
             "optimizer.txt",
             task=work.task_text(),

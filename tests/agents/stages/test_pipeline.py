@@ -120,7 +120,7 @@ def view() -> TaskView:
 @pytest.fixture
 def run(view: TaskView) -> Callable[..., tuple[Any, Tools]]:
     def work(tools: Tools, **settings: Any) -> tuple[Any, Tools]:
-        values = {"candidates": 1, "steps": 0, **settings}
+        values = {"candidates": 1, "steps": 0, "rewrites": 0, **settings}
         return Translation(view, tools, BUDGET, Settings.model_validate(values)).run(), tools
 
     return work
@@ -262,7 +262,7 @@ def test_w2_improves_the_given_program_and_asks_for_no_translation() -> None:
     tools.run_visible = lambda files: VisibleRun(  # type: ignore[method-assign]
         ok=True, outcome="valid", cycles=int(files["pe.csl"].split()[1]) if files["pe.csl"].startswith("run") else 60
     )
-    candidate = Translation(given, tools, BUDGET, Settings(steps=2)).run()
+    candidate = Translation(given, tools, BUDGET, Settings(steps=2, rewrites=0)).run()
     assert candidate.files == {"pe.csl": "run 40"}
     assert set(tools.stages()) == {"optimizer"}
 
@@ -363,3 +363,26 @@ def test_prompts_hold_nothing_that_differs_between_runs() -> None:
     text = "/tmp/fabrica-stage-ab12/bundle/pe.csl:3: error after 1.53 s"
     assert clean_output(text) == "pe.csl:3: error after … s"
     assert len(clean_output("x" * 50_000)) < 6200
+
+
+def test_the_deterministic_rewrites_come_first_and_share_the_catalogue() -> None:
+    task = load_task("SAXPY-1PE")
+    given = task_view(task, arch="wse3", size="small", workflow="W2", toolchain="embedded")
+    tools = Tools(optimizer=[edit("run 5")])
+    seen: list[str] = []
+
+    def measure(files: Mapping[str, str]) -> VisibleRun:
+        seen.append(files["pe.csl"])
+        cycles = 5 if files["pe.csl"] == "run 5" else 1000 - len(seen)
+        return VisibleRun(ok=True, outcome="valid", cycles=cycles)
+
+    tools.run_visible = measure  # type: ignore[method-assign]
+    candidate = Translation(given, tools, BUDGET, Settings(steps=1, rewrites=1)).run()
+    assert seen[0] == given.files["pe.csl"]
+    assert "@fmacs" in seen[1]
+    assert len(seen) == 3
+    assert candidate.files == {"pe.csl": "run 5"}
+    prompt = tools.prompts("optimizer")[0]
+    assert "loop nests to bulk operations over boxes: " in prompt
+    assert "1000" not in prompt.split("Cycles now: ")[1][:5]
+    assert "asynchronous overlap: " in prompt
