@@ -137,7 +137,11 @@ def check_program(candidate: ast.File, reference: ast.File, use: WindowUse) -> l
 
 
 def check_layout(candidate: ast.File, reference: ast.File) -> list[Finding]:
-    """Rules for a layout that a candidate may change: the host must see the same symbols with the same types."""
+    """Rules for a layout that a candidate may change.
+
+    The host must see the same symbols with the same types on the same rectangle, the compiler's params stay what they
+    are and reach the programs unchanged, and no other file than the reference's runs on a PE.
+    """
     theirs = {_first_text(call): call for call in builtin_calls(candidate, "export_name")}
     ours = {_first_text(call): call for call in builtin_calls(reference, "export_name")}
     findings = []
@@ -151,7 +155,41 @@ def check_layout(candidate: ast.File, reference: ast.File) -> list[Finding]:
         for name, call in theirs.items()
         if name not in ours
     ]
-    return findings
+    return [*findings, *_check_params(candidate, reference), *_check_rectangle(candidate, reference)]
+
+
+def _check_rectangle(candidate: ast.File, reference: ast.File) -> Iterator[Finding]:
+    wanted = [shape(call) for call in builtin_calls(reference, "set_rectangle")]
+    found = list(builtin_calls(candidate, "set_rectangle"))
+    if [shape(call) for call in found] != wanted:
+        yield _contract("@set_rectangle differs from the reference's: the host copies to that rectangle", candidate)
+    files = {_text_of(argument) for call in builtin_calls(reference, "set_tile_code") for argument in call.args}
+    for call in builtin_calls(candidate, "set_tile_code"):
+        names = [_text_of(argument) for argument in call.args if isinstance(argument, ast.StringLit)]
+        if len(names) != 1 or names[0] not in files:
+            yield _contract("@set_tile_code must name the program that the reference's layout names", call)
+    passed = _passed_params(reference)
+    seen: set[str] = set()
+    for field in walk(candidate):
+        if not isinstance(field, ast.FieldInit) or field.name not in passed:
+            continue
+        seen.add(field.name)
+        if not isinstance(field.value, ast.Ident) or field.value.name != passed[field.name]:
+            yield _contract(f"param {field.name!r} of a program must be passed {passed[field.name]!r} unchanged", field)
+    for name in sorted(passed.keys() - seen):
+        yield _contract(f"param {name!r} of a program is not passed by a field of its name", candidate)
+
+
+def _passed_params(layout: ast.File) -> dict[str, str]:
+    """Fields by which a layout hands its own params to programs, with the params' names."""
+    params = {item.name for item in declarations(layout) if item.kind is ast.VarKind.PARAM}
+    calls = (node for call in builtin_calls(layout, "set_tile_code") for node in walk(call))
+    inits = (node for node in calls if isinstance(node, ast.FieldInit) and node.name is not None)
+    return {
+        str(init.name): init.value.name
+        for init in inits
+        if isinstance(init.value, ast.Ident) and init.value.name in params
+    }
 
 
 def exported_functions(tree: ast.File) -> dict[str, ast.FnDecl]:
@@ -327,8 +365,11 @@ def _is_export(tree: ast.File, name: ast.Ident) -> bool:
 
 
 def _first_text(call: ast.BuiltinCall) -> str:
-    first = call.args[0] if call.args else None
-    return first.value.decode("utf-8", errors="replace") if isinstance(first, ast.StringLit) else ""
+    return _text_of(call.args[0]) if call.args else ""
+
+
+def _text_of(node: ast.Expr) -> str:
+    return node.value.decode("utf-8", errors="replace") if isinstance(node, ast.StringLit) else ""
 
 
 def _contract(message: str, node: ast.Node) -> Finding:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -47,14 +47,14 @@ SMALL: Final = 60
 """Distinctive fingerprints below which a kernel is mostly interface, and independent programs come close to it."""
 
 SMALL_THRESHOLD: Final = 0.98
-"""The threshold for such a kernel: a whole copy. Independent translations of the two smallest hold 0.89 and 0.91."""
+"""The threshold for such a kernel: a whole copy in every detail. Its stream has types, attributes and numbers too,
+because the obvious program may have the same tree without them."""
 
 MIN_TEXT: Final = 120
 """Characters below which a text can't hold a copy."""
 
-_SKIPPED: Final = frozenset(
-    {"span", "name_span", "op_span", "comments", "attributes", "type_expr", "storage", "kind", "label"}
-)
+_PLACES: Final = frozenset({"span", "name_span", "op_span", "comments"})
+_DETAILS: Final = frozenset({"attributes", "type_expr", "storage", "kind", "label"})
 _FENCE: Final = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
 _TOKEN: Final = re.compile(
     r"""//[^\n]* | "(?:\\.|[^"\\\n])*"
@@ -75,16 +75,13 @@ class Similarity:
     Attributes:
         share: Found distinctive fingerprints over all of them; 0 when there are none.
         found, total: The two counts.
+        threshold: The share from which on this reference counts as copied.
     """
 
     share: float
     found: int
     total: int
-
-    @property
-    def threshold(self) -> float:
-        """The share from which on this reference counts as copied."""
-        return THRESHOLD if self.total >= SMALL else SMALL_THRESHOLD
+    threshold: float = THRESHOLD
 
     @property
     def is_copy(self) -> bool:
@@ -126,27 +123,31 @@ def similarity(text: str, reference: str, public: Iterable[str] = ()) -> Similar
     if len(text) < MIN_TEXT:
         return Similarity(0.0, 0, 0)
     known = tuple(public)
-    whole = tree_fingerprints(text)
-    if whole:
-        return _share(_distinctive(reference, known, tree=True), whole)
-    shares = [_share(_distinctive(reference, known, tree=False), lexical_fingerprints(text))]
-    for block in _FENCE.findall(text):
-        if prints := tree_fingerprints(block):
-            shares.append(_share(_distinctive(reference, known, tree=True), prints))
+    if tree_fingerprints(text):
+        return _tree_share(text, reference, known)
+    wanted = _distinctive(reference, known, lexical_fingerprints)
+    shares = [_share(wanted, lexical_fingerprints(text), THRESHOLD if len(wanted) >= SMALL else SMALL_THRESHOLD)]
+    shares += [_tree_share(block, reference, known) for block in _FENCE.findall(text)]
     return max(shares, key=lambda found: (found.is_copy, found.share))
 
 
-def _share(wanted: Prints, prints: Prints) -> Similarity:
+def _tree_share(text: str, reference: str, public: tuple[str, ...]) -> Similarity:
+    wanted = _distinctive(reference, public, tree_fingerprints)
+    if len(wanted) >= SMALL:
+        return _share(wanted, tree_fingerprints(text), THRESHOLD)
+    return _share(_distinctive(reference, public, detailed_fingerprints), detailed_fingerprints(text), SMALL_THRESHOLD)
+
+
+def _share(wanted: Prints, prints: Prints, threshold: float) -> Similarity:
     found = len(wanted & prints)
-    return Similarity(found / len(wanted) if wanted else 0.0, found, len(wanted))
+    return Similarity(found / len(wanted) if wanted else 0.0, found, len(wanted), threshold)
 
 
 @lru_cache(maxsize=256)
-def _distinctive(reference: str, public: tuple[str, ...], *, tree: bool) -> Prints:
-    of = tree_fingerprints if tree else lexical_fingerprints
-    prints = set(of(reference))
+def _distinctive(reference: str, public: tuple[str, ...], fingerprints: Callable[[str], Prints]) -> Prints:
+    prints = set(fingerprints(reference))
     for known in public:
-        prints -= of(known)
+        prints -= fingerprints(known)
     return frozenset(prints)
 
 
@@ -156,6 +157,16 @@ def _distinctive(reference: str, public: tuple[str, ...], *, tree: bool) -> Prin
 @lru_cache(maxsize=512)
 def tree_fingerprints(text: str) -> Prints:
     """Fingerprints of a program's syntax tree; empty for what isn't a CSL program."""
+    return _fingerprints(text, detailed=False)
+
+
+@lru_cache(maxsize=128)
+def detailed_fingerprints(text: str) -> Prints:
+    """The same with types, attributes and the values of numbers."""
+    return _fingerprints(text, detailed=True)
+
+
+def _fingerprints(text: str, *, detailed: bool) -> Prints:
     if "@" not in text and "fn" not in text:
         return frozenset()
     try:
@@ -168,35 +179,35 @@ def tree_fingerprints(text: str) -> Prints:
         parts: Sequence[ast.Node] = item.body.stmts if isinstance(item, ast.ComptimeBlock | ast.LayoutBlock) else [item]
         for part in parts:
             stream: list[str] = []
-            _write(part, names, stream)
+            _write(part, names, stream, detailed)
             found.update(_runs(stream, WINDOW))
     return frozenset(found)
 
 
-def _write(value: Any, names: set[str], stream: list[str]) -> None:
+def _write(value: Any, names: set[str], stream: list[str], detailed: bool) -> None:
     if isinstance(value, ast.Ident):
         stream.append("$" if value.name in names else value.name)
     elif isinstance(value, ast.IntLit | ast.FloatLit):
-        stream.append("#")
-    elif isinstance(value, ast.Node):
+        stream.append(str(value.value) if detailed else "#")
+    elif isinstance(value, ast.Node | ast.Attributes):
         stream.append(type(value).__name__)
         own = isinstance(value, ast.FieldAccess | ast.BuiltinCall | ast.FieldInit)
         for field in dataclasses.fields(value):
-            if field.name in _SKIPPED:
+            if field.name in _PLACES or (field.name in _DETAILS and not detailed):
                 continue
             content = getattr(value, field.name)
             if isinstance(content, str) and not isinstance(content, Enum):
                 stream.append("$" if content in names and not own else content)
             else:
-                _write(content, names, stream)
+                _write(content, names, stream, detailed)
         stream.append(".")
     elif isinstance(value, list):
         for item in value:
             if isinstance(item, str):
                 stream.append("$" if item in names else item)
             else:
-                _write(item, names, stream)
-    elif isinstance(value, bytes):
+                _write(item, names, stream, detailed)
+    elif isinstance(value, bytes | bool | Enum):
         stream.append(repr(value))
 
 

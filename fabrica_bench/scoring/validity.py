@@ -40,6 +40,9 @@ RUN_DEADLINE_S: Final = 180.0
 MAX_CYCLES: Final = 10_000_000
 """Simulated cycles of one run: a hundred times what any reference of the suite's published sizes takes."""
 
+CHANGED_INPUT: Final = "the program changed its input"
+"""What the runners say, as their reason to fail, when an input is not what it was before the launch."""
+
 MAX_EVIDENCE: Final = 20
 """Lines of evidence kept per predicate."""
 
@@ -327,6 +330,11 @@ def _judge_run(
         require_space(stage)
         fault = result.fault
         text = f"{fault.kind}: {stage.scrub(fault.message)}" if fault else "no outputs"
+        if CHANGED_INPUT in text:
+            # The frozen runner ran to its end and read the inputs back; only a failure can follow from its words.
+            ledger.holds(Predicate.RUN, f"{case.label}: ran to its end")
+            ledger.breaks(Predicate.CORRECT, f"{case.label}: {text[text.index(CHANGED_INPUT) :]}")
+            return None
         ledger.breaks(Predicate.RUN, f"{case.label}: {text}")
         return None
     outputs = read_outputs(result.outputs, conditions.task)

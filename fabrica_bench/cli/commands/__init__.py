@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from fabrica_bench.cli.commands import (
+    adequacy,
     catalogue,
     csl,
     csl_profile,
@@ -25,6 +26,7 @@ from fabrica_bench.cli.commands import (
 )
 
 REGISTERED: Final = (
+    adequacy,
     catalogue,
     run,
     score,

@@ -115,6 +115,49 @@ def validate(
     raise typer.Exit(ExitCode.OK if ok else ExitCode.FAILURE)
 
 
+@tasks_app.command(
+    "check-runner",
+    cls=FilterCommand,
+    epilog=examples(
+        "fabrica-bench tasks check-runner",
+        "FABRICA_BENCH_TASKS=my_tasks fabrica-bench tasks check-runner --filter name=My-Task-1PE",
+    ),
+)
+def check_runner_command(
+    filters: FilterOption = None,
+    size: Annotated[str, typer.Option("--size", metavar="NAME", help="Named size of the tasks.")] = "small",
+    json: JsonOption = False,
+) -> None:
+    """Falsify what the runners read back from the device, and see whether they notice.
+
+    Each runner must succeed on the true outputs of its reference and fail on every falsified ones; only exit statuses
+    count. Exits with 1 when one doesn't.
+    """
+    from fabrica_bench.scoring.runner_check import check_runner
+    from fabrica_bench.tasks import list_tasks
+
+    found = [check_runner(task, task.spec.bundle.archs[-1], size) for task in list_tasks(filters or ())]
+    good = sum(item.ok for item in found)
+    if json:
+        rows = [{"task": item.task, "ok": item.ok, "noticed": item.noticed, "missed": item.missed} for item in found]
+        console.write_json({"ok": good == len(found) > 0, "rows": rows})
+    else:
+        console.write_table(
+            [Column("task"), Column("noticed", True), Column("problem", prose=True)],
+            [
+                [
+                    item.task,
+                    f"{len(item.noticed)}/{len(item.noticed) + len(item.missed)}",
+                    "refuses right outputs" if item.refused_right else ", ".join(item.missed) or "–",
+                ]
+                for item in found
+            ],
+        )
+        console.write()
+        console.write(f"{good} of {counted(len(found), 'runner')} notice every change")
+    raise typer.Exit(ExitCode.OK if good == len(found) > 0 else ExitCode.FAILURE)
+
+
 def _score_references(task: Task, chosen: str | None, size: str) -> Iterator[dict[str, Any]]:
     from fabrica_bench.firewall.bundle import bundle_texts
     from fabrica_bench.scoring.api import score
