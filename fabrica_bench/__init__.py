@@ -7,22 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from fabrica_bench.library import accept, fast_p, list_tasks, load_task, score
 from fabrica_bench.version import SUITE_VERSION, __version__
 
 if TYPE_CHECKING:
-    from fabrica_bench.scoring.api import accept, fast_p, score
-    from fabrica_bench.tasks import Task, list_tasks, load_task
+    from fabrica_bench.tasks import Task
 
 __all__ = ["SUITE_VERSION", "Task", "__version__", "accept", "fast_p", "list_tasks", "load_task", "score"]
 
-_HOMES: Final = {
-    "Task": "fabrica_bench.tasks",
-    "accept": "fabrica_bench.scoring.api",
-    "fast_p": "fabrica_bench.scoring.api",
-    "list_tasks": "fabrica_bench.tasks",
-    "load_task": "fabrica_bench.tasks",
-    "score": "fabrica_bench.scoring.api",
-}
+_HOMES: Final = {"Task": "fabrica_bench.tasks"}
 
 
 def __getattr__(name: str) -> Any:

@@ -44,6 +44,7 @@ __all__ = [
     "ModelError",
     "ModelReply",
     "ModelRequest",
+    "ProviderFailed",
     "TaskView",
     "VisibleRun",
     "WorkedExample",
@@ -230,6 +231,17 @@ class AgentGaveUp(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         """Keep the list when the error crosses a process boundary."""
         return (type(self), (self.reasons,))
+
+
+class ProviderFailed(AgentGaveUp):
+    """Raised by an agent whose model provider failed: no answer, refused credentials, an exhausted quota.
+
+    The attempt is then nobody's failure but the provider's: it is tried again, reported apart, and owed when the run is
+    continued. The same reasons several times in a row stop the run.
+
+    Args:
+        reasons: What the provider said, without anything that differs from call to call.
+    """
 
 
 @runtime_checkable

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from fabrica_bench.runs.summary import RunRow, RunSummary
     from fabrica_bench.scoring.verdict import Invalid, NotScored, Valid
 
+FAULTS_OF_OTHERS: Final = ("provider", "harness", "machine")
+"""Who may be to blame for an attempt that says nothing about agent or candidate."""
+
 REASON_WIDTH: Final = 160
 """Characters of a reason in the table; the report has all of it."""
 
@@ -31,6 +34,10 @@ def write_run(summary: RunSummary) -> None:
     )
     console.write()
     counts = f"{summary.valid} of {summary.total} valid"
+    if summary.judged not in (0, summary.total):
+        others = {name: count for name, count in summary.outcomes.items() if name in FAULTS_OF_OTHERS and count}
+        apart = ", ".join(f"{name} {count}" for name, count in others.items())
+        counts += f"; {summary.valid} of {summary.judged} judged" + (f" (apart: {apart})" if apart else "")
     if summary.missing:
         counts += f"; PARTIAL: {summary.missing} without a verdict, run the same command with --out to continue"
     console.write(counts)

@@ -9,7 +9,7 @@ and writes to the original standard output:
     {"type": "call", "id": N, "method": "compile" | "run_visible" | "profile", "files": {...}}
     {"type": "call", "id": N, "method": "complete", "request": {...}} | {"type": "call", "id": N, "method": "examples"}
     {"type": "log", "event": ..., "data": {...}}
-    {"type": "candidate", "candidate": {...}} | {"type": "gave_up", "reasons": [...]}
+    {"type": "candidate", "candidate": {...}} | {"type": "gave_up", "reasons": [...], "provider": bool}
     {"type": "failed", "error": ..., "expected": bool}
 
 What the agent itself prints goes to standard error. Nothing here can compile, run or score: the parent does.
@@ -34,6 +34,7 @@ from fabrica_bench.plugins import (
     ModelError,
     ModelReply,
     ModelRequest,
+    ProviderFailed,
     TaskView,
     VisibleRun,
     WorkedExample,
@@ -129,7 +130,8 @@ def _translate(channel: Channel, agent: Agent, request: Mapping[str, Any]) -> No
     try:
         candidate = agent.translate(view, RemoteTools(channel, request.get("model")), budget)
     except AgentGaveUp as surrender:
-        channel.send({"type": "gave_up", "reasons": surrender.reasons})
+        provider = isinstance(surrender, ProviderFailed)
+        channel.send({"type": "gave_up", "reasons": surrender.reasons, "provider": provider})
         return
     except ModelError as error:
         channel.send({"type": "gave_up", "reasons": [str(error)]})

@@ -75,10 +75,14 @@ class AgentFacts:
 
 @dataclass(frozen=True)
 class AgentAnswer:
-    """A candidate, or the reasons why there is none. Exactly one of the two is set."""
+    """A candidate, or the reasons why there is none. Exactly one of the two is set.
+
+    `provider_failed`: there is none because the agent's model provider failed.
+    """
 
     candidate: Candidate | None
     gave_up: tuple[str, ...] = ()
+    provider_failed: bool = False
 
 
 def option_variable(name: str) -> str:
@@ -194,9 +198,8 @@ def _converse(
                 return AgentAnswer(_candidate(message))
             case "gave_up":
                 reasons = message.get("reasons")
-                return AgentAnswer(
-                    None, tuple(map(str, reasons)) if isinstance(reasons, list) and reasons else ("no reason given",)
-                )
+                texts = tuple(map(str, reasons)) if isinstance(reasons, list) and reasons else ("no reason given",)
+                return AgentAnswer(None, texts, bool(message.get("provider")))
             case "failed":
                 raise AgentFailure(str(message.get("error")))
             case other:

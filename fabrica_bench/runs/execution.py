@@ -41,6 +41,9 @@ __all__ = ["RunInterrupted", "environment_versions", "execute_run", "finished_jo
 ATTEMPTS_PER_JOB: Final = 2
 """How often a job is tried when it fails through no fault of agent or candidate."""
 
+PROVIDER_TRIP: Final = 3
+"""The same failure of a model provider this often in a row stops the run."""
+
 
 class RunInterrupted(FabricaError):
     """Ctrl-C. What was finished is kept in the run folder."""
@@ -70,7 +73,7 @@ def execute_run(config: RunConfig, progress: Progress = no_progress) -> RunSumma
 
 
 def finished_jobs(records: list[AnyRecord]) -> set[tuple[str, int]]:
-    """(task, attempt) of every job that needn't be done again: the last verdict blames neither machine nor harness."""
+    """(task, attempt) of every job that needn't be done again: the last verdict blames neither machine, harness nor provider."""
     last = {(record.task, record.attempt): record for record in records if isinstance(record, VerdictRecord)}
     return {
         job
@@ -104,6 +107,7 @@ class _Session:
         self._key = key
         self._progress = progress
         self._tries: dict[tuple[str, int], int] = {}
+        self._provider_failures: list[str] = []
         records = store.records()
         self._done = finished_jobs(records)
         self._cache = EvaluationCache(shared_folder())
@@ -288,11 +292,17 @@ class _Session:
 
     def _on_verdict(self, job: RunningJob, message: dict[str, Any]) -> None:
         spec = job.spec
+        verdict = parse_verdict(json.dumps(message["verdict"]))
+        if isinstance(verdict, NotScored) and verdict.blame is Blame.PROVIDER:
+            if self._provider_failed(job, verdict):
+                return
+        else:
+            self._provider_failures.clear()
         record = VerdictRecord(
             task=spec.task,
             level=self._tasks[spec.task].spec.level,
             attempt=spec.attempt,
-            verdict=parse_verdict(json.dumps(message["verdict"])),
+            verdict=verdict,
             key=message["key"],
             candidate=message["candidate"],
             model=message["model"],
@@ -332,6 +342,32 @@ class _Session:
         self._finish(job, record)
 
     # ------------------------------------------------------------------------------------------ helpers
+
+    def _provider_failed(self, job: RunningJob, verdict: NotScored) -> bool:
+        """Account for a provider's failure; True when the attempt is made again.
+
+        Raises:
+            FabricaError: The same failure happened `PROVIDER_TRIP` times in a row: the rest would fail like it.
+        """
+        spec = job.spec
+        self._provider_failures.append(verdict.reason)
+        last = self._provider_failures[-PROVIDER_TRIP:]
+        if len(last) == PROVIDER_TRIP and len(set(last)) == 1:
+            self._store.append(
+                JobFailed(task=spec.task, attempt=spec.attempt, blame="provider", reason=verdict.reason)
+            )
+            raise FabricaError(
+                f"{verdict.reason}, {PROVIDER_TRIP} times in a row: the run is stopped",
+                remedy="see to the provider, then run the same command with this --out to continue",
+                code=ExitCode.ENVIRONMENT,
+            )
+        if self._tries[spec.task, spec.attempt] >= ATTEMPTS_PER_JOB:
+            return False
+        self._store.append(JobFailed(task=spec.task, attempt=spec.attempt, blame="provider", reason=verdict.reason))
+        assert self._workers is not None
+        self._tell(job, EventKind.JOB_PROGRESS, f"{verdict.reason}; trying again", {"stage": "retry"})
+        self._workers.submit(spec)
+        return True
 
     def _finish(self, job: RunningJob, record: VerdictRecord) -> None:
         self._store.append(record)

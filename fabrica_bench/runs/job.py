@@ -189,7 +189,10 @@ class Job:
         if answer.candidate is None:
             if gate.failure is not None:
                 return NotScored(blame=Blame.PROVIDER, reason=f"the model gave no answer: {gate.failure}")
-            return NotScored(blame=Blame.AGENT, reason=f"the agent gave up: {'; '.join(answer.gave_up)}")
+            reasons = "; ".join(answer.gave_up)
+            if answer.provider_failed:
+                return NotScored(blame=Blame.PROVIDER, reason=f"the model provider failed: {reasons}")
+            return NotScored(blame=Blame.AGENT, reason=f"the agent gave up: {reasons}")
         candidate = self._completed(answer.candidate)
         self.model = candidate.model or spec.model
         self._emit(

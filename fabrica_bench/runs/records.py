@@ -133,7 +133,7 @@ class JobFailed(_Record):
     record: Literal["job_failed"] = "job_failed"
     task: str
     attempt: int
-    blame: Literal["harness", "machine"]
+    blame: Literal["provider", "harness", "machine"]
     reason: str
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from fabrica_bench.runs.manifest import Manifest
 from fabrica_bench.runs.records import AnyRecord, VerdictRecord
 from fabrica_bench.runs.store import RunStore
-from fabrica_bench.scoring.verdict import NotScored, Valid, Verdict, outcome_text
+from fabrica_bench.scoring.verdict import Blame, NotScored, Valid, Verdict, outcome_text
 
 
 class _Frozen(BaseModel):
@@ -101,6 +101,24 @@ class RunSummary(_Frozen):
         return len(self.rows) - self.valid - self.not_scored
 
     @property
+    def outcomes(self) -> dict[str, int]:
+        """Attempts by outcome: `valid`, `candidate` (invalid), who is to blame for the others, and `missing`.
+
+        They partition `total`.
+        """
+        counts = {"valid": self.valid, "candidate": self.invalid}
+        counts |= {blame.value: 0 for blame in Blame}
+        for row in self.rows:
+            if isinstance(row.verdict, NotScored):
+                counts[row.verdict.blame.value] += 1
+        return {**counts, "missing": self.missing}
+
+    @property
+    def judged(self) -> int:
+        """Attempts that say something about the agent: all but the missing and the faults of others."""
+        return self.valid + self.invalid + self.outcomes[Blame.AGENT.value]
+
+    @property
     def missing(self) -> int:
         return self.total - len(self.rows)
 
@@ -121,6 +139,8 @@ class RunSummary(_Frozen):
             "invalid": self.invalid,
             "not_scored": self.not_scored,
             "missing": self.missing,
+            "outcomes": self.outcomes,
+            "judged": self.judged,
             "total": self.total,
             "rows": [row.to_json() for row in self.rows],
         }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import html
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -27,6 +28,25 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class _Answer(_Record):
+    """What the three verdicts share: how a notebook shows them."""
+
+    def _repr_html_(self) -> str:
+        """A line with the outcome, and the predicates with their evidence."""
+        verdict: Any = self
+        text = outcome_text(verdict)
+        if isinstance(verdict, Valid):
+            text += f": {verdict.cycles:,} cycles, reference {verdict.reference_cycles:,}, {verdict.speedup:.3f} times"
+        states = {True: "holds", False: "fails", None: "not evaluated"}
+        rows = "".join(
+            f"<tr><td>{result.predicate}</td><td>{states[result.holds]}</td>"
+            f"<td>{'<br>'.join(html.escape(line) for line in result.evidence)}</td></tr>"
+            for result in getattr(verdict, "evidence", ())
+        )
+        table = f"<table><tr><th>predicate</th><th></th><th>evidence</th></tr>{rows}</table>" if rows else ""
+        return f"<p><b>{html.escape(text)}</b></p>{table}"
+
+
 class PredicateResult(_Record):
     """One predicate with its evidence.
 
@@ -41,7 +61,7 @@ class PredicateResult(_Record):
     evidence: tuple[str, ...] = ()
 
 
-class Valid(_Record):
+class Valid(_Answer):
     """The candidate is correct, keeps the contract, and its time can be believed.
 
     Attributes:
@@ -62,7 +82,7 @@ class Valid(_Record):
     evidence: tuple[PredicateResult, ...]
 
 
-class Invalid(_Record):
+class Invalid(_Answer):
     """The candidate fails; `predicate` is the first that doesn't hold and `reason` says why in one line."""
 
     kind: Literal["invalid"] = "invalid"
@@ -71,7 +91,7 @@ class Invalid(_Record):
     evidence: tuple[PredicateResult, ...] = ()
 
 
-class NotScored(_Record):
+class NotScored(_Answer):
     """There is nothing to say about a candidate, through no fault of one."""
 
     kind: Literal["not_scored"] = "not_scored"

@@ -188,3 +188,24 @@ def test_a_changed_layout_must_show_the_host_the_same_symbols() -> None:
     assert "advertises 'z'" in str(
         check(layout.replace('@export_name("y"', '@export_name("z", [*]f32, true);\n  @export_name("y"'))
     )
+
+
+LAYOUT_TRICKS = {
+    "another rectangle": (("@set_rectangle(1, 1)", "@set_rectangle(2, 1)"), "@set_rectangle differs"),
+    "another program": (('"pe.csl"', '"window.csl"'), "must name the program"),
+    "a computed program": (('"pe.csl"', "name"), "must name the program"),
+    "a smaller size": ((".n = n", ".n = 8"), "must be passed 'n' unchanged"),
+    "no size": ((", .n = n", ""), "'n' of a program is not passed"),
+    "a default": (("param n: u16;", "param n: u16 = 8;"), "param 'n' differs"),
+    "a shadowed size": (("layout {", "layout {\n  const n: u16 = 8;"), "can't be declared again"),
+}
+
+
+@pytest.mark.parametrize(("edit", "message"), LAYOUT_TRICKS.values(), ids=LAYOUT_TRICKS.keys())
+def test_a_layout_may_change_neither_rectangle_nor_program_nor_size(edit: tuple[str, str], message: str) -> None:
+    layout = (double_it().bundle_dir / "layout.csl").read_text(encoding="utf-8")
+    assert edit[0] in layout
+    found = check_frozen(
+        {"layout.csl": layout.replace(*edit)}, {"layout.csl": layout}, window_file="window.csl", launches=LAUNCHES
+    )
+    assert [item for item in found if message in item.message and item.predicate == "Contract"], found

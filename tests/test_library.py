@@ -1,0 +1,62 @@
+"""The package as a library: light to import, documented, and shown well in a notebook."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from helpers.double_it import all_cases, candidate, double_it, scripted_scorer
+
+import fabrica_bench
+from fabrica_bench import accept, fast_p, list_tasks, load_task, score
+from fabrica_bench.scoring.verdict import Blame, NotScored, Valid
+from fabrica_bench.toolchains.doubles import ScriptedToolchain
+
+HEAVY = ("numpy", "pydantic", "llvmlite", "yaml", "fabrica_bench.scoring", "fabrica_bench.csl")
+
+
+def test_importing_the_functions_loads_nothing_heavy() -> None:
+    code = "import sys; from fabrica_bench import score, load_task, accept; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert not set(done.stdout.split()) & set(HEAVY)
+
+
+def test_the_functions_are_documented_and_typed() -> None:
+    for function in (accept, fast_p, list_tasks, load_task, score):
+        assert function.__doc__
+        assert "Raises:" in function.__doc__
+        signature = inspect.signature(function)
+        assert signature.return_annotation is not inspect.Signature.empty
+        assert all(item.annotation is not inspect.Parameter.empty for item in signature.parameters.values())
+    assert set(fabrica_bench.__all__) >= {"accept", "fast_p", "list_tasks", "load_task", "score", "Task"}
+
+
+def test_a_candidate_is_scored_and_accepted(tmp_path: Path) -> None:
+    task = load_task("Double-It", root=double_it().root.parent)
+    (tmp_path / "pe.csl").write_text(candidate(cycles=500)["pe.csl"], encoding="utf-8")
+    fast = score(task, tmp_path, toolchain=ScriptedToolchain())
+    slow = score(task, candidate(cycles=900), toolchain=ScriptedToolchain())
+    assert isinstance(fast, Valid)
+    assert accept(fast, slow)
+    assert not accept(slow, fast)
+    assert fast_p([fast, slow], 1.5) == 0.5
+    assert [item.name for item in list_tasks(root=double_it().root.parent)] == ["Double-It"]
+
+
+def test_a_notebook_shows_outcome_and_evidence_and_no_markup_of_the_candidate() -> None:
+    scorer, _ = scripted_scorer()
+    valid = scorer.judge(candidate(cycles=500), all_cases())
+    assert "valid: 500 cycles, reference 1,000, 2.000 times" in valid._repr_html_()
+    invalid = scorer.judge({"pe.csl": "", "<b>.csl": ""}, all_cases())
+    shown = invalid._repr_html_()
+    assert "&lt;b&gt;.csl" in shown
+    assert "<td>Contract</td><td>fails</td>" in shown
+    assert "not scored (provider): down" in NotScored(blame=Blame.PROVIDER, reason="down")._repr_html_()
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        fabrica_bench.nothing  # noqa: B018
