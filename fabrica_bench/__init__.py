@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fabrica_bench.library import accept, fast_p, list_tasks, load_task, score
 from fabrica_bench.version import SUITE_VERSION, __version__
 
 if TYPE_CHECKING:
+    from fabrica_bench.library import accept, fast_p, list_tasks, load_task, score
     from fabrica_bench.tasks import Task
 
 __all__ = ["SUITE_VERSION", "Task", "__version__", "accept", "fast_p", "list_tasks", "load_task", "score"]
 
-_HOMES: Final = {"Task": "fabrica_bench.tasks"}
+_HOMES: Final = {
+    "Task": "fabrica_bench.tasks",
+    **dict.fromkeys(("accept", "fast_p", "list_tasks", "load_task", "score"), "fabrica_bench.library"),
+}
 
 
 def __getattr__(name: str) -> Any:
