@@ -25,9 +25,9 @@ from fabrica_bench.firewall.bundle import bundle_texts
 from fabrica_bench.firewall.view import task_view
 from fabrica_bench.plugins import AgentGaveUp, CompileOutcome, VisibleRun, find_agent
 from fabrica_bench.runs.config import DEFAULT_BUDGET
+from fabrica_bench.scoring.conditions import Conditions
 from fabrica_bench.scoring.inputs import InputCase, held_out_cases, held_out_seeds, visible_cases
 from fabrica_bench.scoring.scorer import Scorer
-from fabrica_bench.scoring.validity import Conditions, build_only
 from fabrica_bench.tasks import Task
 from fabrica_bench.tasks.seeds import HeldOutKey
 from fabrica_bench.tasks.selection import list_tasks
@@ -59,7 +59,7 @@ class Tools:
     def compile(self, files: Mapping[str, str]) -> CompileOutcome:
         """See `fabrica_bench.plugins.AgentTools`."""
         self.evaluations += 1
-        result = build_only(self.scorer.conditions, dict(files))
+        result = self.scorer.compile(dict(files))
         return CompileOutcome(ok=result.ok, diagnostics=[str(d) for d in result.diagnostics])
 
     def run_visible(self, files: Mapping[str, str]) -> VisibleRun:
@@ -80,10 +80,15 @@ class Tools:
 def study(task: Task, options: argparse.Namespace) -> Row:
     """One task."""
     toolchain = get_toolchain(options.toolchain)
-    scorer = Scorer(Conditions(task, toolchain, options.arch, options.size, options.workflow))
+    conditions = Conditions(task, toolchain, options.arch, options.size, options.workflow)
+    with Scorer(conditions) as scorer:
+        return _study(task, scorer, options)
+
+
+def _study(task: Task, scorer: Scorer, options: argparse.Namespace) -> Row:
     tools = Tools(scorer, task)
     view = task_view(
-        task, arch=options.arch, size=options.size, workflow=options.workflow, toolchain=toolchain.name
+        task, arch=options.arch, size=options.size, workflow=options.workflow, toolchain=options.toolchain
     )  # fmt: skip
     began = time.monotonic()
     note, answer = "", None

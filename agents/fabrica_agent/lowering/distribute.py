@@ -10,11 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fabrica_agent.lowering import fold
+from fabrica_agent.lowering.intervals import Ranges, loop_range, refine
 from fabrica_agent.lowering.ir import (
     BLOCK,
+    Body,
     Buffer,
     Cast,
     Expr,
+    For,
+    If,
     Launch,
     Load,
     Op,
@@ -25,11 +29,13 @@ from fabrica_agent.lowering.ir import (
     Ty,
     UnsupportedError,
     Var,
+    bodies,
     body_exprs,
-    map_body,
     map_expr,
+    map_stmt_exprs,
     map_stmts,
     substitute,
+    with_bodies,
 )  # fmt: skip
 from fabrica_agent.lowering.linear import build, linear
 from fabrica_agent.lowering.normalise import expression
@@ -73,8 +79,9 @@ def blocks_to_pes(program: Program, width: int, height: int) -> Program:
         if not isinstance(s, Launch):
             return s
         grid = tuple(fold.int_value(g) for g in s.grid)
-        x, y = Cast(Var(PE_X, Ty.I32), Ty.U32), Cast(Var(PE_Y, Ty.I32), Ty.U32)
         zero, one = fold.const(0, Ty.U32), fold.const(1, Ty.U32)
+        x: Expr = Cast(Var(PE_X, Ty.I32), Ty.U32) if width > 1 else zero
+        y: Expr = Cast(Var(PE_Y, Ty.I32), Ty.U32) if height > 1 else zero
         if grid == (width, height, 1):
             blocks: dict[str, Expr] = {BLOCK[0]: x, BLOCK[1]: y, BLOCK[2]: zero}
         elif grid == (width * height, 1, 1):
@@ -103,22 +110,7 @@ def place_arrays(program: Program, layouts: Mapping[str, Layout]) -> Program:
         UnsupportedError: An element may be on another PE.
     """
     copy = replace(program, buffers=dict(program.buffers))
-    ranges = program.ranges
-
-    def place(name: str, index: Expr) -> Expr:
-        return local_index(name, index, layouts[name], ranges)
-
-    def visit(e: Expr) -> Expr:
-        if isinstance(e, Load) and e.buffer in layouts:
-            return Load(layouts[e.buffer].symbol, place(e.buffer, e.index), e.ty)
-        return e
-
-    def store(s: Stmt) -> Stmt:
-        if isinstance(s, Store) and s.buffer in layouts:
-            return Store(layouts[s.buffer].symbol, place(s.buffer, s.index), s.value)
-        return s
-
-    body = map_stmts(map_body(copy.body, lambda e: map_expr(e, visit)), store)
+    body = _placed(copy.body, dict(program.ranges), layouts)
     left = {n for e in body_exprs(body) if isinstance(e, Var) for n in (e.name,)} & {PE_X, PE_Y}
     if left:
         raise UnsupportedError("a value depends on the block index beyond the choice of the PE's own data")
@@ -130,6 +122,33 @@ def place_arrays(program: Program, layouts: Mapping[str, Layout]) -> Program:
         copy.buffers[layout.symbol] = Buffer(layout.symbol, ty, fold.i32(layout.length), Space.GLOBAL, exported=True)
     copy.body = body
     return copy
+
+
+def _placed(body: Body, env: Ranges, layouts: Mapping[str, Layout]) -> Body:
+    """A body with its array accesses placed; conditions around an access narrow down where it may go."""
+
+    def visit(e: Expr) -> Expr:
+        if isinstance(e, Load) and e.buffer in layouts:
+            return Load(layouts[e.buffer].symbol, local_index(e.buffer, e.index, layouts[e.buffer], env), e.ty)
+        return e
+
+    out: list[Stmt] = []
+    for s in body:
+        placed = map_stmt_exprs(s, lambda e: map_expr(e, visit))
+        if isinstance(s, Store) and isinstance(placed, Store) and s.buffer in layouts:
+            layout = layouts[s.buffer]
+            placed = Store(layout.symbol, local_index(s.buffer, placed.index, layout, env), placed.value)
+        if isinstance(s, If):
+            sides = (s.then, refine(s.cond, env, True)), (s.other, refine(s.cond, env, False))
+            placed = with_bodies(placed, tuple(_placed(b, inner, layouts) for b, inner in sides))
+        elif isinstance(s, For):
+            run = loop_range(s, env)
+            inner = {**env, s.var: run} if run is not None else env
+            placed = with_bodies(placed, (_placed(s.body, inner, layouts),))
+        elif bodies(s):
+            placed = with_bodies(placed, tuple(_placed(b, env, layouts) for b in bodies(s)))
+        out.append(placed)
+    return tuple(out)
 
 
 def local_index(name: str, index: Expr, layout: Layout, ranges: dict[str, Range]) -> Expr:
@@ -145,7 +164,8 @@ def local_index(name: str, index: Expr, layout: Layout, ranges: dict[str, Range]
         if coefficients is None:
             continue
         position = linear(_affine(coefficients, coordinates), ranges)
-        here = linear(Var(own, Ty.I32), ranges) if own in ranges else linear(fold.i32(0), ranges)
+        several = ranges.get(own, (0, 0)) != (0, 0)
+        here = linear(Var(own, Ty.I32) if several else fold.i32(0), ranges)
         if position.plus(here, -1) != linear(fold.i32(0), ranges):
             raise UnsupportedError(
                 f"an element of {name} that a block reads or writes may be on another PE; "

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from fabrica_agent.rewrite import banks
 from fabrica_agent.rewrite.buffers import without_copies
+from fabrica_agent.rewrite.forwarding import forwarded
 from fabrica_agent.rewrite.gather import gathered
 from fabrica_agent.rewrite.loops import as_boxes, as_vectors, rewrite_all
 from fabrica_agent.rewrite.scope import scope_of
 from fabrica_agent.rewrite.text import parse, walk
-from fabrica_agent.rewrite.tuning import fused_tasks, larger_pieces
+from fabrica_agent.rewrite.tuning import constants, fused_tasks, larger_pieces
 from fabrica_agent.rewrite.walks import walked
 from fabrica_bench.csl import ast
 
@@ -137,6 +138,12 @@ CATALOGUE: tuple[Rewrite, ...] = (
         _single(without_copies),
     ),
     Rewrite(
+        "direct forwarding",
+        "the intermediate result is only copied on, and where to is known when the program is compiled",
+        "the last operation writes to the fabric or the result itself: words leave as they are computed",
+        _single(forwarded),
+    ),
+    Rewrite(
         "larger pieces",
         "no exported array depends on the size of a piece: how the work is cut is the program's own choice",
         "fewer exchanges, each with its tasks and the latency of the fabric",
@@ -147,6 +154,12 @@ CATALOGUE: tuple[Rewrite, ...] = (
         "a function ends by activating a local task that nothing blocks, and which doesn't lead back to it",
         "a call instead of a trip through the scheduler",
         _single(fused_tasks),
+    ),
+    Rewrite(
+        "constant folding into comptime",
+        "nothing assigns the variable, takes its address or exports it",
+        "its value is known when the program is compiled, and so is what depends on it",
+        _single(constants),
     ),
     Rewrite(
         "bank-class placement",

@@ -10,6 +10,8 @@ from fabrica_bench.csl import ast
 
 PIECE = 400.0
 """Cycles that one exchange less is expected to save, with its tasks and the latency of the fabric."""
+LOAD = 3.0
+"""Cycles that a read of a variable takes."""
 DISPATCH = 6.0
 """Cycles from an activation to the start of a task on an idle PE, beyond those of a call."""
 
@@ -54,6 +56,32 @@ def _in_exported_arrays(tree: ast.File, scope: Scope) -> set[str]:
         for d in tree.items if isinstance(d, ast.VarDecl) and d.name in pointed
         for n in walk(d) if isinstance(n, ast.Ident)
     }  # fmt: skip
+
+
+def constants(text: str, sizes: Mapping[str, int]) -> tuple[str, float] | None:
+    """The text with scalar variables that nothing ever changes as constants, so that reading them costs nothing."""
+    del sizes
+    tree = parse(text)
+    changed: set[str] = set()
+    for n in walk(tree):
+        if isinstance(n, ast.Assign):
+            changed |= {x.name for x in walk(n.target) if isinstance(x, ast.Ident)}
+        elif isinstance(n, ast.Unary) and n.op == "&":
+            changed |= {x.name for x in walk(n.operand) if isinstance(x, ast.Ident)}
+        elif isinstance(n, ast.BuiltinCall) and n.name == "export_symbol":
+            changed |= {x.name for x in walk(n.args) if isinstance(x, ast.Ident)}
+    edits: list[Edit] = []
+    for d in walk(tree):
+        if (
+            not isinstance(d, ast.VarDecl)
+            or d.kind is not ast.VarKind.VAR
+            or d.name in changed
+            or d.storage is not None
+        ):
+            continue
+        if isinstance(d.init, ast.IntLit | ast.FloatLit | ast.BoolLit) and d.attributes.align is None:
+            edits.append(Edit(d.span.start, d.span.start + len("var"), "const"))
+    return (apply(text, edits), LOAD * len(edits)) if edits else None
 
 
 def fused_tasks(text: str, sizes: Mapping[str, int]) -> tuple[str, float] | None:

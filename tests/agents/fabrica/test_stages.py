@@ -185,3 +185,20 @@ def test_compile_failures_are_told_apart() -> None:
     plain = review_compile(CompileOutcome(ok=False, diagnostics=["pe.csl:3:4: error: undeclared identifier 'q'"]))
     memory = review_compile(CompileOutcome(ok=False, diagnostics=["error: ran out of PE memory"]))
     assert (plain.kind, memory.kind) == (FailureKind.COMPILE, FailureKind.MEMORY)
+
+
+def test_conditions_around_an_access_tell_that_it_is_local() -> None:
+    """A warp reads 32 columns under a condition that leaves those of the PE's own rows."""
+    candidate = FabricaAgent().translate(view_of("GEMV-RowPart"), Tools([VALID]), BUDGET)
+    assert "@fm" in candidate.files["pe.csl"]
+
+
+def test_w2_rewrites_the_given_text_and_keeps_only_what_is_faster() -> None:
+    view = view_of("DFT-1PE", "W2")
+    runs = [VALID.model_copy(update={"cycles": c}) for c in (1000, 400, 500)]
+    tools = Tools(runs)
+    candidate = FabricaAgent().translate(view, tools, BUDGET)
+    assert candidate.files == tools.calls[1][1]
+    assert "@map(" in candidate.files["pe.csl"]
+    slower = Tools([VALID.model_copy(update={"cycles": c}) for c in (1000, 1001)])
+    assert FabricaAgent().translate(view, slower, BUDGET).files == {n: view.files[n] for n in view.editable}

@@ -253,6 +253,41 @@ const y_dsd = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{n} -> y[i] });"""
     assert rewritten(BUFFERS, kept, {"n": 8}) is None
 
 
+FORWARDED = """  if (wide) { @fmovs(sums_dsd, x_dsd); } else { @fadds(sums_dsd, x_dsd, x_dsd); }
+  if (wide) {
+    @fmovs(y_dsd, sums_dsd);
+  } else {
+    @fmovs(z_dsd, sums_dsd);
+  }"""
+
+
+def test_a_result_that_is_only_passed_on_is_computed_where_it_goes(tmp_path: Path) -> None:
+    extra = "\n".join(
+        f"const {a}_dsd = @get_dsd(mem1d_dsd, .{{ .tensor_access = |i|{{n}} -> {a}[i] }});"
+        for a in ("x", "y", "z", "sums")
+    )
+    extra = f"param wide: bool = false;\nvar sums = @zeros([n]f32);\n{extra}"
+    text = program({"n": 8}, {a: ("n", "f32") for a in "xyz"}, FORWARDED, extra)
+    arrays = {"x": numbers(8), "y": np.zeros(8, np.float32), "z": np.zeros(8, np.float32)}
+    name = "direct forwarding"
+    check(name, text, {"n": 8}, arrays, {"z": 2 * arrays["x"].astype(np.float64), "y": arrays["y"]}, tmp_path)
+    read_later = text.replace("  window.end();", "  y[0] = sums[0];\n  @fmovs(y_dsd, sums_dsd);\n  window.end();")
+    assert rewritten(name, read_later, {"n": 8}) is None
+
+
+def test_variables_that_never_change_become_constants(tmp_path: Path) -> None:
+    extra = "var factor: f32 = 2.5;\nvar count: u16 = 0;"
+    body = "  count += 1;\n  y[0] = x[0] * factor;\n  y[1] = x[1] * factor;"
+    text = program({"n": 2}, {"x": ("n", "f32"), "y": ("n", "f32")}, body, extra)
+    changed = rewritten("constant folding into comptime", text, {"n": 2})
+    assert changed is not None
+    assert "const factor" in changed
+    assert "var count" in changed
+    x = numbers(2)
+    after, _ = after_run(changed, {"n": 2}, {"x": x, "y": np.zeros(2, np.float32)}, tmp_path)
+    np.testing.assert_allclose(after["y"], 2.5 * x, rtol=1e-6)
+
+
 def test_only_sizes_that_no_exported_array_depends_on_may_grow() -> None:
     extra = "param piece: u16;\nvar held = @zeros([piece]f32);"
     text = program({"n": 8}, {"x": ("n", "f32")}, "  held[0] = x[0];", extra)
