@@ -35,9 +35,8 @@ def check_design(design: DesignD, facts: VisibleFacts, arch: str) -> list[str]:
     """What is wrong with a design, one sentence each; empty when it can be implemented."""
     problems = [*_mesh(design, facts), *_memory(design)]
     inputs, outputs = QUEUES.get(arch, QUEUES["wse3"])
-    reserved, layout = facts.reserved, facts.layout
-    layout_colors = () if layout is None else layout.colors
-    problems += _numbers("color", design.colors, range(24), reserved.colors, layout_colors)
+    reserved = facts.reserved
+    problems += _numbers("color", design.colors, range(24), reserved.colors, facts.colors())
     problems += _numbers("input queue", design.input_queues, range(inputs), reserved.input_queues)
     problems += _numbers("output queue", design.output_queues, range(outputs), reserved.output_queues)
     problems += _tasks(design, facts, arch)
@@ -45,12 +44,10 @@ def check_design(design: DesignD, facts: VisibleFacts, arch: str) -> list[str]:
 
 
 def _mesh(design: DesignD, facts: VisibleFacts) -> list[str]:
-    layout = facts.layout
-    if layout is None or layout.width is None or layout.height is None:
+    rectangle = facts.rectangle()
+    if rectangle is None or (design.width, design.height) == rectangle:
         return []
-    if (design.width, design.height) == (layout.width, layout.height):
-        return []
-    return [f"the design is for {design.width} x {design.height} PEs, the layout has {layout.width} x {layout.height}"]
+    return [f"the design is for {design.width} x {design.height} PEs, the layout has {rectangle[0]} x {rectangle[1]}"]
 
 
 def _memory(design: DesignD) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
@@ -9,7 +10,8 @@ from pydantic import BaseModel, ConfigDict
 from fabrica_agent.extraction.commands import sizes
 from fabrica_agent.extraction.host import observe
 from fabrica_agent.extraction.layout import layout_facts, parse, walk, window_facts
-from fabrica_agent.records import HostFacts, LayoutFacts, WindowFact
+from fabrica_agent.records import HostFacts, LayoutFacts, ParamFact, WindowFact
+from fabrica_agent.stages.routes import EvaluatedLayout, evaluate_layout
 from fabrica_bench.csl import ast
 from fabrica_bench.plugins import AgentGaveUp, TaskView
 
@@ -35,6 +37,7 @@ class VisibleFacts(BaseModel):
     Attributes:
         layout: Rectangle, params, exported symbols, colors that the layout gets, whether it routes.
         layout_tasks: Local task ids that the layout gets.
+        evaluated: Rectangle, colors and routes, from running the layout's own code.
         window: Timing hooks.
         host: Arrays, placements and launch order of the host script.
         sizes: Named sizes of the build commands.
@@ -46,11 +49,26 @@ class VisibleFacts(BaseModel):
 
     layout: LayoutFacts | None
     layout_tasks: tuple[int, ...]
+    evaluated: EvaluatedLayout | None
     window: WindowFact | None
     host: HostFacts | None
     sizes: dict[str, dict[str, int]]
     reserved: Reserved
     problems: tuple[str, ...]
+
+    def colors(self) -> tuple[int, ...]:
+        """Colors that belong to the layout."""
+        got = () if self.layout is None else self.layout.colors
+        return tuple(sorted({*got, *(() if self.evaluated is None else self.evaluated.colors)}))
+
+    def rectangle(self) -> tuple[int, int] | None:
+        """PE columns and rows, None where they can't be told."""
+        if self.evaluated is not None:
+            return self.evaluated.width, self.evaluated.height
+        layout = self.layout
+        if layout is None or layout.width is None or layout.height is None:
+            return None
+        return layout.width, layout.height
 
     def launches(self) -> tuple[str, ...]:
         """Launched functions in order."""
@@ -65,10 +83,17 @@ def gather(view: TaskView) -> VisibleFacts:
     text = view.files.get("layout.csl", "")
     try:
         layout = layout_facts(text, view.size)
+        layout = layout.model_copy(update={"params": _params(text, layout)})
         tasks = _task_ids(text)
     except AgentGaveUp as error:
         problems += error.reasons
+    evaluated = None
     if layout is not None:
+        found = evaluate_layout(view, layout.compute_file, [p.name for p in layout.params], frozenset(MEMCPY_COLORS))
+        if isinstance(found, str):
+            problems.append(found)
+        else:
+            evaluated = found
         try:
             others = {name: body for name, body in view.files.items() if name != layout.compute_file}
             window = window_facts(others, layout.functions)
@@ -81,6 +106,7 @@ def gather(view: TaskView) -> VisibleFacts:
     return VisibleFacts(
         layout=layout,
         layout_tasks=tasks,
+        evaluated=evaluated,
         window=window,
         host=host,
         sizes=sizes(view.files) or {"given": dict(view.size)},
@@ -100,3 +126,38 @@ def _task_ids(text: str) -> tuple[int, ...]:
         c.args[0].value for c in calls if c.name == "get_local_task_id" and c.args and isinstance(c.args[0], ast.IntLit)
     ]
     return tuple(sorted(set(found)))
+
+
+def _params(text: str, layout: LayoutFacts) -> tuple[ParamFact, ...]:
+    """Params of the compute file, also where the layout puts their struct together from parts."""
+    tree = parse("layout.csl", text)
+    known = {param.name: param for param in layout.params}
+    for call in walk(tree):
+        if isinstance(call, ast.BuiltinCall) and call.name == "set_tile_code" and len(call.args) > 3:
+            for name in _field_names(tree, call.args[3], set()):
+                memcpy = "comptime_struct" if name == layout.memcpy_param else None
+                known.setdefault(name, ParamFact(name=name, type=memcpy))
+    return tuple(known.values())
+
+
+def _field_names(tree: ast.File, e: ast.Expr, seen: set[str]) -> Iterator[str]:
+    """Names in a struct: a literal, several joined, one in a constant, or one that a function returns."""
+    if isinstance(e, ast.InitList):
+        yield from (init.name for init in e.inits if init.name is not None)
+    elif isinstance(e, ast.BuiltinCall) and e.name == "concat_structs":
+        for part in e.args:
+            yield from _field_names(tree, part, seen)
+    elif isinstance(e, ast.If):
+        for branch in (e.then, e.otherwise):
+            if isinstance(branch, ast.Expr):
+                yield from _field_names(tree, branch, seen)
+    elif isinstance(e, ast.Ident) and e.name not in seen:
+        for node in walk(tree):
+            if isinstance(node, ast.VarDecl) and node.name == e.name and node.init is not None:
+                yield from _field_names(tree, node.init, {*seen, e.name})
+    elif isinstance(e, ast.Call) and isinstance(e.callee, ast.Ident) and e.callee.name not in seen:
+        for node in walk(tree):
+            if isinstance(node, ast.FnDecl) and node.name == e.callee.name:
+                for inner in walk(node):
+                    if isinstance(inner, ast.Return) and inner.value is not None:
+                        yield from _field_names(tree, inner.value, {*seen, e.callee.name})
