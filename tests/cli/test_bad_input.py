@@ -155,7 +155,7 @@ def test_a_full_disk_while_the_report_is_written_keeps_the_run(cli, sample_run, 
         raise OSError(errno.ENOSPC, "No space left on device", str(self))
 
     before = (sample_run / "records.jsonl").read_bytes()
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     assert_one_clear_error(cli("report", sample_run), ExitCode.ENVIRONMENT, "no space left", "report.html")
     assert (sample_run / "records.jsonl").read_bytes() == before
 

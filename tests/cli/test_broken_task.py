@@ -8,6 +8,8 @@ import shutil
 import pytest
 from helpers.double_it import FIXTURE_TASKS
 
+from fabrica_bench.errors import ExitCode
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
@@ -22,7 +24,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_list_shows_the_others(cli, folder):
     outcome = cli("list", "--tasks", folder, "--json")
-    assert outcome.code == 1
+    assert outcome.code == ExitCode.BAD_INPUT
     assert [item["name"] for item in json.loads(outcome.out)] == ["Double-It"]
     assert "broken-it/spec.yaml" in outcome.err
 
@@ -30,7 +32,7 @@ def test_list_shows_the_others(cli, folder):
 def test_run_scores_the_others_and_verify_finds_the_same_tasks(cli, folder, tmp_path, monkeypatch):
     words = ("--agent", "reference", "--toolchain", "scripted", "--out", tmp_path / "run", "--json")
     outcome = cli("run", "--tasks", folder, *words)
-    assert outcome.code == 1
+    assert outcome.code == ExitCode.BAD_INPUT
     body = json.loads(outcome.out)
     assert (body["valid"], body["total"], body["broken_tasks"]) == (1, 1, 1)
     assert "broken-it/spec.yaml" in outcome.err

@@ -12,7 +12,6 @@ import typer
 from fabrica_bench.cli import console
 from fabrica_bench.cli.app import FilterCommand, FilterOption, JsonOption, TasksOption, app, examples, use_tasks
 from fabrica_bench.cli.console import Column
-from fabrica_bench.errors import ExitCode
 
 if TYPE_CHECKING:
     from fabrica_bench.tasks import Task
@@ -35,7 +34,7 @@ SHOW_EXAMPLES: Final = ("fabrica-bench show ReLU-1PE", "fabrica-bench show relu-
 def list_command(filters: FilterOption = None, folder: TasksOption = None, json: JsonOption = False) -> None:
     """List the tasks.
 
-    A folder whose spec is broken is named on standard error; the others are listed, and the exit code is 1.
+    A folder whose spec is broken is named on standard error; the others are listed, and the exit code is 3.
     """
     from fabrica_bench.cli.main import report_error
     from fabrica_bench.tasks import survey_tasks, tasks_root
@@ -44,12 +43,12 @@ def list_command(filters: FilterOption = None, folder: TasksOption = None, json:
     tasks, errors = survey_tasks(filters or ())
     if json:
         console.write_json([_summary(task) for task in tasks])
-    else:
+    elif tasks or not errors:
         _write_list(tasks, str(tasks_root()))
     for error in errors:
         report_error(error)
     if errors:
-        raise typer.Exit(ExitCode.FAILURE)
+        raise typer.Exit(errors[0].code)
 
 
 def _write_list(tasks: Sequence[Task], root: str) -> None:

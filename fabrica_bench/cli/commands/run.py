@@ -148,7 +148,7 @@ def run(
     )
     if dry_run:
         _show_plan(config, json)
-        raise typer.Exit(ExitCode.FAILURE if broken else ExitCode.OK)
+        raise typer.Exit(ExitCode.BAD_INPUT if broken else ExitCode.OK)
     with progress_display(progress, events) as display:
         summary = execute_run(config, display)
     page = write_page(config)
@@ -163,7 +163,7 @@ def run(
     if broken:
         console.note(f"{console.counted(broken, 'task folder')} could not be read and took no part: see above")
     code = exit_code(summary)
-    raise typer.Exit(ExitCode.FAILURE if broken and code == ExitCode.OK else code)
+    raise typer.Exit(ExitCode.BAD_INPUT if broken and code == ExitCode.OK else code)
 
 
 def _show_plan(config: RunConfig, json: bool) -> None:
