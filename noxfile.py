@@ -65,6 +65,13 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session
+def exploits(session: nox.Session) -> None:
+    """Judge the corpus of exploits and their honest twins, all or those whose names hold a word."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "exploits", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session
 def fuzz(session: nox.Session) -> None:
     """Fuzz the compiler and the simulator for a minute, or as many as given: `nox -s fuzz -- --minutes 30`."""
     session.install("-e", ".[test]")

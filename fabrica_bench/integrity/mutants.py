@@ -163,7 +163,7 @@ def _hard_coded(case: Case) -> Arrays | None:
 
 def _boundary(flat: Array, other: Array) -> Array:
     """The first element is that of its neighbour, as with a clamped halo."""
-    flat[0] = flat[1]
+    flat[0] = flat[1] if flat.size > 1 else flat[0]
     return flat
 
 

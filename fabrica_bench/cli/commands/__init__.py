@@ -9,6 +9,7 @@ from typing import Final
 
 from fabrica_bench.cli.commands import (
     adequacy,
+    audit,
     catalogue,
     csl,
     csl_profile,
@@ -27,6 +28,7 @@ from fabrica_bench.cli.commands import (
 
 REGISTERED: Final = (
     adequacy,
+    audit,
     catalogue,
     run,
     score,

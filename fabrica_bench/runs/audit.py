@@ -1,0 +1,81 @@
+"""`audit_run`: does a revealed key belong to a run, and were its held-out inputs those it committed itself to?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from fabrica_bench.runs.records import VerdictRecord
+from fabrica_bench.runs.store import MANIFEST_NAME, RECORDS_NAME, RunStore
+from fabrica_bench.tasks.seeds import HeldOutKey, commitment
+
+SUITE: Final = "suite"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was found.
+
+    Attributes:
+        checked: Commitments that were compared.
+        problems: One sentence for each thing that is not as it should be.
+    """
+
+    run_dir: Path
+    checked: int
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return self.checked > 0 and not self.problems
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values for `--json` output."""
+        return {"run_dir": str(self.run_dir), "ok": self.ok, "checked": self.checked, "problems": list(self.problems)}
+
+
+def audit_run(run_dir: Path, key: HeldOutKey) -> Audit:
+    """Compare a run's commitments with the seeds that follow from a key.
+
+    Args:
+        run_dir: The run folder; it is only read.
+        key: The revealed key.
+
+    Raises:
+        FabricaError: The folder holds no run, or a damaged one.
+    """
+    store = RunStore.open(run_dir)
+    manifest = store.manifest
+    problems: list[str] = []
+    checked = 0
+    if key.fingerprint != manifest.key_fingerprint:
+        problems.append(f"the run used key {manifest.key_fingerprint}, this is {key.fingerprint}")
+    seeds: dict[str, list[int]] = {}
+    suite = manifest.versions[SUITE]
+    for task, committed in manifest.commitments.items():
+        seeds[task] = [key.seed(suite, task, index) for index in range(len(committed))]
+        for index, (seed, given) in enumerate(zip(seeds[task], committed, strict=True)):
+            checked += 1
+            if commitment(seed) != given:
+                problems.append(f"{task}: the commitment of held-out input {index} is not that of the key's seed")
+    for record in store.records():
+        if not isinstance(record, VerdictRecord) or not record.commitments:
+            continue
+        checked += len(record.commitments)
+        if record.commitments != manifest.commitments.get(record.task):
+            problems.append(f"{record.task} #{record.attempt} was scored on other held-out inputs than committed to")
+    problems += _revealed(store, key, seeds)
+    return Audit(run_dir, checked, tuple(problems))
+
+
+def _revealed(store: RunStore, key: HeldOutKey, seeds: dict[str, list[int]]) -> list[str]:
+    """Places in the run folder that held the key or a seed before they were revealed."""
+    secrets = {"the key": key.reveal()}
+    secrets |= {f"a seed of {task}": str(seed) for task, several in seeds.items() for seed in several}
+    problems = []
+    for name in (MANIFEST_NAME, RECORDS_NAME):
+        path = store.run_dir / name
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        problems += [f"{name} holds {what}" for what, secret in secrets.items() if secret in text]
+    return problems
