@@ -123,7 +123,9 @@ def placed(text: str, sizes: Mapping[str, int]) -> str | None:
     tree = parse(text)
     scope = scope_of(tree, sizes)
     pairs = conflicts(tree, scope)
-    arrays = [a for a in scope.arrays.values() if a.ty in (Ty.F32, Ty.I32, Ty.U32)]
+    typed = _pointed_in_functions(tree)
+    arrays = [a for a in scope.arrays.values() if a.ty in (Ty.F32, Ty.I32, Ty.U32) and a.name not in typed]
+    pairs = [c for c in pairs if c.a not in typed and c.b not in typed]
     involved = [a.name for a in arrays if any(a.name in (c.a, c.b) for c in pairs)]
     if not involved:
         return None
@@ -143,6 +145,15 @@ def placed(text: str, sizes: Mapping[str, int]) -> str | None:
         return None
     new = apply(text, edits)
     return None if new == text else new
+
+
+def _pointed_in_functions(tree: ast.File) -> set[str]:
+    """Arrays whose address a function takes: a pointer's type has the length, which then can't change."""
+    return {
+        n.operand.name
+        for f in tree.items if isinstance(f, ast.FnDecl)
+        for n in walk(f) if isinstance(n, ast.Unary) and n.op == "&" and isinstance(n.operand, ast.Ident)
+    }  # fmt: skip
 
 
 def _choice(names: list[str], pairs: list[Conflict]) -> dict[str, int]:

@@ -204,6 +204,16 @@ def test_placement_separates_the_sources_of_an_operation(tmp_path: Path) -> None
     check(BANKS, aligned, {"n": 128}, arrays, {"z": arrays["x"].astype(np.float64) + arrays["y"]}, tmp_path)
 
 
+def test_placement_leaves_arrays_alone_whose_length_is_in_a_pointer_type() -> None:
+    extra = "\n".join(
+        f"const {a}_dsd = @get_dsd(mem1d_dsd, .{{ .tensor_access = |i|{{n}} -> {a}[i] }});" for a in ("x", "y", "z")
+    )
+    extra += "\nfn first(v: *[n]f32) f32 {\n  return v.*[0];\n}"
+    body = "  @fadds(z_dsd, x_dsd, y_dsd);\n  z[0] = first(&x) + first(&y);"
+    text = program({"n": 128}, {a: ("n", "f32") for a in "xyz"}, body, extra)
+    assert rewritten(BANKS, text, {"n": 128}) is None
+
+
 def test_a_task_is_called_where_a_function_ends_by_activating_it(tmp_path: Path) -> None:
     text = """param memcpy_params: comptime_struct;
 param n: u16;
