@@ -310,6 +310,7 @@ class _Session:
             usage=Usage.model_validate(message["usage"]),
             commitments=tuple(message["commitments"]),
             reference_share=message["reference_share"],
+            screened=message["screened"],
             seconds=job.seconds,
         )
         self._finish(job, record)

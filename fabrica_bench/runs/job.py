@@ -19,7 +19,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median_low
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ from fabrica_bench.firewall.examples import worked_examples
 from fabrica_bench.firewall.screening import Screen, reference_share
 from fabrica_bench.firewall.view import task_view
 from fabrica_bench.models.selection import NO_MODEL, open_model
+from fabrica_bench.integrity.findings import Finding
 from fabrica_bench.plugins import USAGE_EVENT, Budget, Candidate, CompileOutcome, VisibleRun, Workflow
 from fabrica_bench.runs.agent_process import AgentFailure, run_agent
 from fabrica_bench.runs.cache import evaluation_from_json, evaluation_to_json
@@ -127,6 +128,7 @@ class Job:
         verdict: Valid | Invalid | NotScored
         files: dict[str, str] = {}
         share: float | None = None
+        exposed: Sequence[Finding] = ()
         if isinstance(answer, NotScored):
             verdict, digest = answer, None
         else:
@@ -147,6 +149,7 @@ class Job:
             usage=self.usage.model_dump(mode="json"),
             commitments=commitments,
             reference_share=share,
+            screened=bool(exposed),
         )
 
     # ------------------------------------------------------------------------------------------- agent

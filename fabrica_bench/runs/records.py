@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from fabrica_bench.runs.usage import Usage
-from fabrica_bench.scoring.verdict import Verdict
+from fabrica_bench.scoring.verdict import Valid, Verdict
 
 
 def utc_now() -> str:
@@ -94,6 +94,8 @@ class VerdictRecord(_Record):
         reference_share: Share of a reference kernel's distinctive text that the candidate holds (0 to 1, see
             `fabrica_bench.integrity.leakage`): a hint for people, not a verdict, because small kernels look alike.
             None for the reference itself and where there is no candidate.
+        screened: The verdict rests on what was found with the agent, not on its program; always invalid, and there is
+            nothing to execute again.
         seconds: Wall-clock time of the whole job.
     """
 
@@ -109,7 +111,12 @@ class VerdictRecord(_Record):
     commitments: tuple[str, ...]
     usage: Usage = Usage()
     reference_share: float | None = None
+    screened: bool = False
     seconds: float
+
+    @property
+    def valid(self) -> bool:
+        return isinstance(self.verdict, Valid)
 
 
 class Measured(_Record):

@@ -128,7 +128,11 @@ def verify_run(
     }
     candidates = {(r.task, r.attempt): r for r in records if isinstance(r, CandidateRecord)}
     rows: dict[tuple[str, int], VerifiedRow] = {}
-    executable = [job for job, r in verdicts.items() if job in candidates and not isinstance(r.verdict, NotScored)]
+    executable = [
+        job
+        for job, r in verdicts.items()
+        if job in candidates and not isinstance(r.verdict, NotScored) and not (r.screened and not r.valid)
+    ]
     if fresh:
         executable = [job for job in executable if isinstance(verdicts[job].verdict, Valid)]
     chosen = set(executable)
@@ -166,6 +170,9 @@ def verify_run(
             candidate = candidates.get(job)
             if candidate is None or isinstance(record.verdict, NotScored):
                 rows[job] = VerifiedRow(*job, None, f"nothing to execute: {outcome_text(record.verdict)}")
+                continue
+            if record.screened and not record.valid:
+                rows[job] = VerifiedRow(*job, None, f"rests on what the agent held: {outcome_text(record.verdict)}")
                 continue
             if job not in chosen:
                 rows[job] = VerifiedRow(*job, None, "was not valid" if fresh else "not in the sample")
