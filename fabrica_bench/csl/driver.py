@@ -24,7 +24,8 @@ class CompileOptions:
     `colors` bind top-level `param`s and legacy `color` declarations of the layout file. `import_paths` are searched for
     `<name>` imports before the system libraries. `section_addresses`: byte address from which the variables of a
     `linksection` are placed, in every PE. `confine_imports`: files lie in the folder of the layout file, or below a
-    search path, links followed; for programs that are not trusted.
+    search path, links followed; for programs that are not trusted. `check_routes`: refuse routes that can't work; tools
+    that show routes do without.
     """
 
     file: Path
@@ -43,6 +44,7 @@ class CompileOptions:
     width_east_buf: int = 0
     max_comptime_steps: int = DEFAULT_COMPTIME_STEPS
     confine_imports: bool = False
+    check_routes: bool = True
     section_addresses: Mapping[str, int] = field(default_factory=dict)
 
 

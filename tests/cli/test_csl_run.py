@@ -21,7 +21,7 @@ const words = @get_dsd(fabin_dsd, .{ .extent = 3, .input_queue = q });
 const target = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{3} -> data[i] });
 comptime {
   @initialize_queue(q, .{ .color = c });
-  @set_local_color_config(c, .{ .routes = .{ .rx = .{ WEST }, .tx = .{ RAMP } } });
+  @set_local_color_config(c, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ RAMP } } });
 }
 """
 RUN = """

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -341,7 +342,7 @@ def load_program(words: Sequence[str]) -> Program:
     options = parse_options(words)
     _require_file(str(options.file))
     try:
-        return compile_program(compile_options(options)).program
+        return compile_program(replace(compile_options(options), check_routes=False)).program
     except CslError as error:
         write_diagnostics(error.diagnostics, to_stderr=True)
         raise typer.Exit(ExitCode.FAILURE) from None

@@ -136,7 +136,10 @@ def _assemble(session: Session, layout: LayoutState, root: ModuleInstance | None
     if root is not None:
         linked = [(compiled.unit, compiled.image) for compiled in images]
         routes = Routes(colors, tiles, linked, layout.color_spans, streams, options.memcpy)
-        _all(lambda: _check_names(session, layout, images), lambda: check_routes(routes))
+        _all(
+            lambda: _check_names(session, layout, images),
+            lambda: check_routes(routes) if options.check_routes else None,
+        )
     return ir.Program(
         arch=options.arch,
         width=layout.width,
