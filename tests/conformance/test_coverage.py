@@ -7,6 +7,7 @@ docs/csl-conformance.md lists them. After a change on purpose, run
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 from conformance.test_dsd_operations import OPERATIONS
@@ -112,19 +113,22 @@ This page is written by `tests/conformance/test_coverage.py`, which fails if a s
 """
 
 
+@cache
 def arches() -> dict[str, tuple[str, ...]]:
     """Program -> architectures."""
     return {program.path.stem: program.arches for program in acceptances()}
 
 
-def mentioning(pattern: str, *, files: tuple[str, ...] = WITNESSES) -> list[str]:
-    """Programs, then tests, whose text has the pattern; comments don't count."""
-    found = []
-    for name in arches():
-        text = (FOLDER / f"{name}.csl").read_text(encoding="utf-8")
-        if re.search(pattern, re.sub(r"//.*", "", text)):
-            found.append(name)
-    return found + [file for file in files if re.search(pattern, (TESTS / file).read_text(encoding="utf-8"))]
+@cache
+def texts() -> dict[str, str]:
+    """Program or test -> its text; of programs without comments."""
+    found = {name: re.sub(r"//.*", "", (FOLDER / f"{name}.csl").read_text(encoding="utf-8")) for name in arches()}
+    return found | {file: (TESTS / file).read_text(encoding="utf-8") for file in WITNESSES}
+
+
+def mentioning(pattern: str) -> list[str]:
+    """Programs, then tests, whose text has the pattern."""
+    return [name for name, text in texts().items() if re.search(pattern, text)]
 
 
 def builtin_programs(name: str) -> list[str]:
