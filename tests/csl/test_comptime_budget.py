@@ -64,7 +64,7 @@ def test_each_pe_of_a_layout_adds_to_the_budget(tmp_path: Path) -> None:
     }
     """
     pe = "task t() void {} comptime { @bind_local_task(t, @get_local_task_id(9)); @activate(@get_local_task_id(9)); }"
-    assert compile_text(tmp_path, pe, layout=layout, max_comptime_steps=100).program.width == 40
+    assert compile_text(tmp_path, pe, layout=layout, max_comptime_steps=2_000).program.width == 40
 
 
 _TYPES = (t.COMPTIME_INT, t.U8, t.I16, t.U32, t.I64)

@@ -54,7 +54,7 @@ def set_tile_code(call: Call) -> Value:
     if call.count > 2:
         path = call.frame.unit.session.find_import(call.string(2), call.span.file, call.arg_span(2))
     params = struct_values(call.const(3), call.arg_span(3)) if call.count > 3 else {}
-    call.frame.unit.session.step_limit += limits.STEPS_PER_PE
+    call.frame.unit.session.earn(limits.STEPS_PER_PE)
     state.tiles[x, y] = TileCode(path, params, call.span)
     return VOID_VALUE
 

@@ -19,6 +19,8 @@ COMPTIME_STEPS: Final = 500_000
 #: Further steps that each `@set_tile_code` allows, and each distinct PE program.
 STEPS_PER_PE: Final = 40
 STEPS_PER_PROGRAM: Final = 10_000
+#: These add at most so many times `--max-comptime-steps`.
+MOST_EARNED: Final = 10
 #: Nodes of a loop's or function's syntax tree that one step covers, beyond the first.
 NODES_PER_STEP: Final = 16
 #: Steps that a comptime call costs, beside those of its statements.

@@ -327,7 +327,7 @@ def compile_image(
     state = PeState(width=layout.width, height=layout.height, layout_colors=dict(colors))
     state.symbol_ids = {name: advertised.entry.id for name, advertised in layout.names.items()}
     unit = Unit(session, pe=state)
-    session.step_limit += limits.STEPS_PER_PROGRAM
+    session.earn(limits.STEPS_PER_PROGRAM)
     file = session.parse(code.path)
     root = ModuleInstance(unit, file, "", code.params, 0, code.span)
     known = root.param_names()

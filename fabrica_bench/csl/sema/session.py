@@ -166,6 +166,11 @@ class Session:
 
     # ------------------------------------------------------------------------------------------ budget
 
+    def earn(self, count: int) -> None:
+        """Allow more work, for what needs work of itself."""
+        most = self.options.max_comptime_steps * (1 + limits.MOST_EARNED)
+        self.step_limit = min(self.step_limit + count, most)
+
     def step(self, span: ast.Span, count: int = 1) -> None:
         """Count work done at comptime."""
         self.steps += count
