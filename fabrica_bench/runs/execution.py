@@ -13,6 +13,7 @@ from fabrica_bench.runs.cache import EvaluationCache, shared_folder
 from fabrica_bench.runs.config import RunConfig
 from fabrica_bench.runs.events import EventKind, Progress, RunEvent, no_progress
 from fabrica_bench.runs.job import JobSpec
+from fabrica_bench.models.replay import MODEL_CALL
 from fabrica_bench.runs.opening import environment_versions, load_tasks, open_run
 from fabrica_bench.runs.records import (
     AgentEvent,
@@ -123,8 +124,8 @@ class _Session:
         """Take over what an earlier session measured and spent."""
         if isinstance(record, Measured):
             self._cache.learn(record.key, record.evaluation)
-        elif isinstance(record, AgentEvent) and record.event == USAGE_EVENT:
-            self._cost += Usage().plus(record.data).cost_usd or 0.0
+        elif isinstance(record, AgentEvent):
+            self._cost += cost_of(record)
 
     @property
     def _total(self) -> int:
@@ -407,6 +408,14 @@ class _Session:
             "jobs": self._config.jobs,
             "toolchain": self._store.manifest.toolchain,
         }
+
+
+def cost_of(event: AgentEvent) -> float:
+    """US dollars that an event stands for: a model call through the harness, or one that the agent accounts for."""
+    if event.event == MODEL_CALL:
+        reply = event.data.get("reply")
+        return Usage().plus(reply if isinstance(reply, dict) else {}).cost_usd or 0.0
+    return (Usage().plus(event.data).cost_usd or 0.0) if event.event == USAGE_EVENT else 0.0
 
 
 class _Replayed:

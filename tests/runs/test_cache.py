@@ -193,6 +193,20 @@ def test_the_agent_gets_its_options_and_its_seed(config: Config, monkeypatch: py
         execute_run(settings.model_copy(update={"options": {"toy": "tell", "mode": "D"}}))
 
 
+def test_a_model_call_through_the_harness_costs_what_its_reply_says() -> None:
+    from fabrica_bench.runs.execution import cost_of
+    from fabrica_bench.models.replay import MODEL_CALL
+    from fabrica_bench.runs.records import AgentEvent
+
+    def event(name: str, data: dict[str, object]) -> float:
+        return cost_of(AgentEvent(task="T", attempt=1, event=name, data=data))
+
+    assert event(MODEL_CALL, {"reply": {"cost_usd": 0.25}}) == 0.25
+    assert event(MODEL_CALL, {"reply": None, "error": "no answer"}) == 0.0
+    assert event("usage", {"cost_usd": 0.5}) == 0.5
+    assert event("plan", {"cost_usd": 9.0}) == 0.0
+
+
 def test_nonsense_in_an_agents_account_counts_as_nothing() -> None:
     for value in (float("nan"), -1, "3", True, None, [1]):
         assert Usage().plus({"input_tokens": value, "cost_usd": value}) == Usage(calls=1)
