@@ -41,7 +41,8 @@ THRESHOLD: Final = 0.8
 """Share of the reference's distinctive fingerprints from which on a text counts as a copy.
 
 `similarity` gives the shares. For the first 28 tasks the plain kernel and an independent translation hold at most 0.53
-of the expert kernel, a renamed and reformatted copy all of it; `tests/integrity/test_leakage.py` holds that for every task."""
+of the expert kernel, a renamed and reformatted copy all of it; tests/integrity/test_leakage.py holds that for every
+task."""
 
 SMALL: Final = 60
 """Distinctive fingerprints below which a kernel is mostly interface, and independent programs come close to it."""
