@@ -90,6 +90,22 @@ ODD_SIZES: list[tuple[str, dict[str, int]]] = [
     ("Histogram", {"HIST_WIDTH": 2, "HIST_HEIGHT": 1, "INPUT_SIZE": 20}),
     ("Histogram", {"HIST_WIDTH": 1, "HIST_HEIGHT": 3, "INPUT_SIZE": 1}),
     ("Histogram", {"HIST_WIDTH": 3, "HIST_HEIGHT": 2, "INPUT_SIZE": 40, "NUM_BUCKETS": 5, "BUCKET_SIZE": 3}),
+    ("GEMV", {"kernel_rows": 1, "kernel_cols": 1, "matrix_rows": 5, "matrix_cols": 3}),
+    ("GEMV", {"kernel_rows": 2, "kernel_cols": 1, "matrix_rows": 2, "matrix_cols": 7}),
+    ("GEMV", {"kernel_rows": 1, "kernel_cols": 5, "matrix_rows": 9, "matrix_cols": 5}),
+    ("GEMV-Collectives-2D", {"kernel_rows": 1, "kernel_cols": 3, "matrix_rows": 5, "matrix_cols": 6}),
+    ("GEMV-Collectives-2D", {"kernel_rows": 3, "kernel_cols": 1, "matrix_rows": 6, "matrix_cols": 1}),
+    ("GEMM", {"P": 1, "Mt": 3, "Kt": 5, "Nt": 2}),
+    ("GEMM", {"P": 5, "Mt": 4, "Kt": 3, "Nt": 2}),
+    ("GEMM-Collectives-2D", {"P": 1, "Mt": 3, "Kt": 5, "Nt": 2}),
+    ("GEMM-Collectives-2D", {"P": 3, "Mt": 1, "Kt": 4, "Nt": 3}),
+    ("GEMV-Checkerboard", {"kernel_rows": 1, "kernel_cols": 1, "matrix_rows": 5, "matrix_cols": 3}),
+    ("GEMV-Checkerboard", {"kernel_rows": 3, "kernel_cols": 2, "matrix_rows": 3, "matrix_cols": 10}),
+    ("Cholesky", {"P": 1, "Nt": 1}),
+    ("Cholesky", {"P": 4, "Nt": 1}),
+    ("Cholesky", {"P": 2, "Nt": 7}),
+    ("Wide-Multiplication", {"num_bits": 32}),
+    ("Wide-Multiplication", {"num_bits": 96}),
 ]
 
 
