@@ -18,6 +18,7 @@ from fabrica_bench.errors import ExitCode
 from fabrica_bench.runs.config import RunConfig
 from fabrica_bench.runs.execution import execute_run
 from fabrica_bench.tasks import load_task
+from fabrica_bench.tasks.canary import without_canary
 
 TASKS = ("ReLU-1PE", "SAXPY-1PE")
 FILTER = ("--filter", f"name={','.join(TASKS)}")
@@ -99,8 +100,13 @@ def test_verify_finds_a_verdict_that_was_changed(cli, copied_run):
     assert "1 different" in outcome.out
 
 
+def plain_relu():
+    """The newcomer's kernel, without the line that marks it as the benchmark's own."""
+    return without_canary((load_task("ReLU-1PE").bundle_dir / "plain.csl").read_text(encoding="utf-8"))
+
+
 def test_score_shows_the_evidence_of_a_valid_candidate(cli, tmp_path):
-    shutil.copy(load_task(TASKS[0]).bundle_dir / "pe.csl", tmp_path / "pe.csl")
+    (tmp_path / "pe.csl").write_text(plain_relu(), encoding="utf-8")
     outcome = cli("score", "--task", TASKS[0], "--candidate", tmp_path)
     assert outcome.code == ExitCode.OK, outcome
     assert "ReLU-1PE: valid" in outcome.out
@@ -110,8 +116,7 @@ def test_score_shows_the_evidence_of_a_valid_candidate(cli, tmp_path):
 
 
 def test_score_of_a_program_that_does_not_compile_names_the_line(cli, tmp_path):
-    text = (load_task(TASKS[0]).bundle_dir / "pe.csl").read_text(encoding="utf-8")
-    (tmp_path / "pe.csl").write_text(text.replace("@fmaxs(", "@fmaxx("), encoding="utf-8")
+    (tmp_path / "pe.csl").write_text(plain_relu().replace("@zeros(", "@zeroes(", 1), encoding="utf-8")
     outcome = cli("score", "--task", TASKS[0], "--candidate", tmp_path, "--json")
     assert outcome.code == ExitCode.FAILURE
     verdict = outcome.json()["verdict"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.double_it import all_cases, double_it, expert, plain
+from helpers.double_it import all_cases, double_it, plain
 from helpers.environments import make_environment
 
 from fabrica_bench.scoring.conditions import Conditions
@@ -131,6 +131,6 @@ def test_one_hanging_run_of_a_batch_does_not_take_the_others_with_it(tmp_path: P
 def test_the_sdk_back_end_drives_two_executables_of_another_environment(tmp_path: Path) -> None:
     toolchain = find_sdk(search_path=str(make_environment(tmp_path / "env")), allow_own=True)
     assert toolchain.describe()["vendor"].startswith("no")
-    verdict = judge(expert(), toolchain=toolchain)
+    verdict = judge(plain(), toolchain=toolchain)
     assert isinstance(verdict, Valid), outcome_text(verdict)
-    assert verdict.samples == judge(expert()).samples  # type: ignore[union-attr]
+    assert verdict.samples == judge(plain()).samples  # type: ignore[union-attr]
