@@ -388,14 +388,27 @@ class LoadDsr(Instr):
     single_step: bool = False
 
 
+class Shown(NamedTuple):
+    """A value that a fault report names. It exists only if each of `guards`, in order, holds the truth beside it."""
+
+    name: str
+    value: Operand
+    type: ScalarType
+    guards: tuple[tuple[Operand, bool], ...] = ()
+
+
 @dataclass(slots=True)
 class Intrinsic(Instr):
-    """Everything only the machine does. `name` is one of `INTRINSICS`, which gives argument and result types."""
+    """Everything only the machine does. `name` is one of `INTRINSICS`, which gives argument and result types.
+
+    `shown`: what a report of its failure says beside `text`; it costs the program nothing.
+    """
 
     dst: Reg | None
     name: str
     args: tuple[Operand, ...]
     text: str = ""
+    shown: tuple[Shown, ...] = ()
 
 
 #: name -> (meaning). `text` of the instruction carries a comptime string where mentioned.
@@ -403,7 +416,7 @@ INTRINSICS: dict[str, str] = {
     "activate": "(id) set the active flag of a local task",
     "block": "(id) block; text = id space: task | color | input_queue | ut",
     "unblock": "(id) unblock; text = id space as for block",
-    "assert": "(cond) fault if false; text = source of the condition",
+    "assert": "(cond) fault if false; text = source of the condition, shown = its operands",
     "x_coord": "() -> u16 column of this PE in the program rectangle",
     "y_coord": "() -> u16 row of this PE in the program rectangle",
     "tsc_enable": "() start and clear the time stamp counter",

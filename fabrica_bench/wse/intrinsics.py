@@ -6,7 +6,7 @@ host), so the thread must first let the clock catch up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,7 +33,11 @@ class IntrinsicEntry(NamedTuple):
 
 
 class AssertionFailed(Exception):
-    """`@assert` found false; carries the condition's source text."""
+    """`@assert` found false; carries the condition's source text and the values of its operands, by name."""
+
+    def __init__(self, text: str, values: Mapping[str, str]) -> None:
+        super().__init__(text)
+        self.values = values
 
 
 class Unsupported(Exception):
@@ -91,7 +95,23 @@ def _main_priority(pe: Pe, level: int) -> None:
 @_intrinsic("assert", text=True)
 def _assert(pe: Pe, condition: int, text: str) -> None:
     if not condition:
-        raise AssertionFailed(text)
+        raise AssertionFailed(text, {})
+
+
+def fail_assertion(instr: ir.Intrinsic, registers: Mapping[str, Any]) -> None:
+    """End the run for an assertion that shows values; registers are named as in generated code (`r7`)."""
+
+    def value_of(operand: ir.Operand) -> Any:
+        return registers[f"r{operand.index}"] if isinstance(operand, ir.Reg) else getattr(operand, "value", None)
+
+    raise AssertionFailed(
+        instr.text,
+        {
+            name: numeric.show(value_of(operand), type_)
+            for name, operand, type_, guards in instr.shown
+            if all(bool(value_of(guard)) == wanted for guard, wanted in guards)
+        },
+    )
 
 
 # --------------------------------------------------------------------------------------------- place, time, host

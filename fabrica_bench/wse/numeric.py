@@ -45,6 +45,13 @@ def round_f32(value: float) -> float:
     return CELL_F32[0]
 
 
+def show(value: float, type_: ScalarType) -> str:
+    """A scalar as text for people: the shortest that tells it from its neighbours."""
+    if type_.kind == "float":
+        return str(np.float32(value)) if type_.bits == 32 else f"{value:.5g}"
+    return ("false", "true")[bool(value)] if type_.name == "bool" else str(value)
+
+
 def f32_to_bits(value: float) -> int:
     """Bit pattern of the f32 nearest to `value`."""
     if value != value:

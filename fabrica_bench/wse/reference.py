@@ -80,7 +80,7 @@ class ReferenceCode:
     def _scope(self, half: str) -> dict[str, Any]:
         values, encode = numeric.half_values(half), numeric.half_encoder(half)
         return {
-            "__builtins__": {"float": float, "type": type},
+            "__builtins__": {"float": float, "type": type, "locals": locals},
             "S": numeric.SCRATCH_F32,
             "T16": values,
             "NAN": numeric.NAN,
@@ -222,7 +222,7 @@ def _explain(error: BaseException, address: int | None) -> tuple[str, dict[str, 
         case RecursionError():
             return f"stack overflow: calls are nested more than {CALL_DEPTH} deep", {}
         case AssertionFailed():
-            return f"assertion failed: {error}", {}
+            return f"assertion failed: {error}", dict(error.values)
         case Stop() | Unsupported() | UnsupportedIr():
             return str(error), {}
     return "", {}

@@ -13,7 +13,7 @@ from fabrica_bench.csl import ir
 from fabrica_bench.wse import expressions as ex
 from fabrica_bench.wse.code_cost import block_costs, branch_costs, edge_cost, predicated_arms, return_cost
 from fabrica_bench.wse.dsd import DsdSite
-from fabrica_bench.wse.intrinsics import INTRINSIC_TABLE, Unsupported, intrinsic_cost
+from fabrica_bench.wse.intrinsics import INTRINSIC_TABLE, Unsupported, fail_assertion, intrinsic_cost
 from fabrica_bench.wse.mapping import MapSite
 from fabrica_bench.wse.memory import CALL_FRAME_BYTES
 from fabrica_bench.wse.regions import Regions
@@ -527,11 +527,16 @@ class FunctionTranslator:
         entry = intrinsic_entry(instr.name)
         texts, _ = self._take(*instr.args)
         self._settle_memory()
+        if instr.shown:
+            self._settle_all()  # the report reads registers
         cost = intrinsic_cost(instr, self.costs)
         call = f"{self.unit.constant(entry.run)}(pe{''.join(',' + text for text in texts)}"
         call += f",{self.unit.constant(instr.text)})" if entry.takes_text else ")"
         if entry.prepare is not None:
             call = f"{self.unit.constant(entry.prepare(instr.text, self.unit.half))}({','.join(texts)})"
+        if instr.shown:
+            failing = f"{self.unit.constant(fail_assertion)}({self.unit.constant(instr)},locals())"
+            call = f"({texts[0]}) or {failing}"
         self._flush_cost()
         if not self.simple:
             self._emit("pe.t=t")

@@ -26,6 +26,16 @@ def test_the_report_is_as_recorded(folder: Path, arch: str, tmp_path: Path) -> N
     assert report(folder, arch, tmp_path / "work") == text
 
 
+@pytest.mark.parametrize("executor", ["reference", "native"])
+def test_both_executors_show_the_operands_that_were_evaluated(
+    executor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FABRICA_SIM_EXECUTOR", executor)
+    text = report(CONFORMANCE / KIND / "assertion_operands", "wse3", tmp_path / "work")
+    assert "(ready=true, index=2, limit=4, scale[index]=-3.0, least=0.0, index + 2=4)" in text
+    assert "spare=" not in text
+
+
 @pytest.mark.parametrize("name", ["assertion", "cycle_budget"])
 def test_cs_python_prints_one_block_and_no_traceback(name: str, tmp_path: Path) -> None:
     folder = CONFORMANCE / KIND / name

@@ -8,6 +8,7 @@ from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins.registry import UNBOUNDED, Call, builtin
 from fabrica_bench.csl.sema import access, components, limits, places
+from fabrica_bench.csl.sema.conditions import Condition, source_text
 from fabrica_bench.csl.sema.dispatch import place
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.exprs import charge, runtime_array
@@ -24,18 +25,16 @@ if TYPE_CHECKING:
 
 @builtin("assert", args=1)
 def runtime_assert(call: Call) -> Value:
-    condition = call.typed(0, t.BOOL)
-    if isinstance(condition, Const):
-        if condition.data:
+    node = call.node.args[0]
+    condition = Condition(call.frame, node)
+    if isinstance(condition.value, Const):
+        if condition.value.data:
             return VOID_VALUE
         if call.frame.comptime:
-            call.fail(f"assertion failed: {_text(call.node.args[0])}")
-    return call.intrinsic("assert", (call.frame.operand(condition, call.arg_span(0)),), text=_text(call.node.args[0]))
-
-
-def _text(node: ast.Expr) -> str:
-    span = node.span
-    return " ".join(span.file.text[span.start : span.end].split())
+            call.fail(f"assertion failed: {source_text(node)}")
+    operand = call.frame.operand(condition.value, node.span)
+    call.emit(ir.Intrinsic(0, None, "assert", (operand,), source_text(node), condition.shown))
+    return VOID_VALUE
 
 
 @builtin("comptime_assert", args=(1, 2))
@@ -44,7 +43,7 @@ def comptime_assert(call: Call) -> Value:
     if condition.type != t.BOOL:
         call.fail(f"expected type 'bool', got: '{condition.type.name}'", 0)
     if not condition.data:
-        message = call.string(1) if call.count == 2 else _text(call.node.args[0])
+        message = call.string(1) if call.count == 2 else source_text(call.node.args[0])
         call.fail(f"comptime_assert failed: {message}")
     return VOID_VALUE
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fabrica_bench.csl import ast, ir
@@ -103,17 +104,19 @@ def unary(frame: Frame, node: ast.Unary, hint: t.Type | None) -> Value:
 @expression(ast.Binary)
 def binary(frame: Frame, node: ast.Binary, hint: t.Type | None) -> Value:
     if node.op in ("and", "or"):
-        return _short_circuit(frame, node)
+        return short_circuit(frame, node, lambda side, guard: frame.expr(side, t.BOOL))
     a = frame.expr(node.lhs)
     b = frame.expr(node.rhs)
     return arith.binary(frame, node.op, a, b, node.span, (node.lhs.span, node.rhs.span))
 
 
-def _short_circuit(frame: Frame, node: ast.Binary) -> Value:
-    a = _bool(frame, node.lhs, node.op)
+def short_circuit(frame: Frame, node: ast.Binary, evaluate: Callable[[ast.Expr, ir.Operand | None], Value]) -> Value:
+    """`a and b`, `a or b`. `evaluate(side, guard)`: `guard` is the value of the left side if it decides at run time
+    whether this side is evaluated."""
+    a = _bool(evaluate(node.lhs, None), node.lhs, node.op)
     decides = node.op == "or"
     if isinstance(a, Const):
-        return bool_value(decides) if a.data == decides else _bool(frame, node.rhs, node.op)
+        return bool_value(decides) if a.data == decides else _bool(evaluate(node.rhs, None), node.rhs, node.op)
     code = frame.code(node.span)
     result = code.register(ir.BOOL)
     more, end = code.new_block(), code.new_block()
@@ -122,7 +125,7 @@ def _short_circuit(frame: Frame, node: ast.Binary) -> Value:
     code.terminate(ir.Branch(0, condition, end if decides else more, more if decides else end))
     code.enter(more)
     frame.depth += 1
-    b = _bool(frame, node.rhs, node.op)
+    b = _bool(evaluate(node.rhs, condition), node.rhs, node.op)
     frame.depth -= 1
     code.emit(ir.Move(0, result, frame.operand(b, node.rhs.span)))
     code.jump(end)
@@ -130,8 +133,7 @@ def _short_circuit(frame: Frame, node: ast.Binary) -> Value:
     return Rt(t.BOOL, result)
 
 
-def _bool(frame: Frame, node: ast.Expr, op: str) -> Value:
-    value = frame.expr(node, t.BOOL)
+def _bool(value: Value, node: ast.Expr, op: str) -> Value:
     if value.type != t.BOOL:
         fail(node.span, f"operator '{op}' needs type 'bool', got: '{value.type.name}'")
     return value
