@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from helpers.csl_eval import compile_body, compile_text, errors_of, layout_errors
 
-from fabrica_bench.csl.diagnostics import CslError
+from fabrica_bench.csl.diagnostics import CslError, render
 
 USER = 'const m = @import_module("PATH"); fn main() void { @comptime_assert(m.value == VALUE); }'
 
@@ -84,6 +84,30 @@ def test_a_misspelled_library_or_member_gets_a_suggestion(tmp_path: Path) -> Non
     assert hints_of(tmp_path, "fn main() void { sys_mod.unblock_cmd_steam(); }") == [
         "did you mean 'unblock_cmd_stream'?"
     ]
+
+
+@pytest.mark.parametrize("path", ["<nothing_alike>", "absent.csl", "lib/a.csl", "host/broken.csl"])
+def test_a_confined_program_learns_no_path_outside_its_folder(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage, host = tmp_path / "stage", tmp_path / "host_secret"
+    write(stage, "lib/a.csl", 'const b = @import_module("b.csl"); const value = b.value;')
+    write(host, "broken.csl", "const value = ;")
+    (stage / "host").symlink_to(host)
+    monkeypatch.setenv("CSL_IMPORT_PATH", str(host))
+    monkeypatch.chdir(Path(__file__).parent)
+    with pytest.raises(CslError) as raised:
+        compile_body(stage, user(path, 1), confine_imports=True, import_paths=(tmp_path / "more",))
+    text = "".join(render(diagnostic) for diagnostic in raised.value.diagnostics)
+    assert str(tmp_path) not in text
+    assert "host_secret" not in text
+    assert text.startswith(("pe.csl:", "lib/a.csl:", "host/broken.csl:"))
+
+
+def test_whoever_gave_the_import_paths_reads_which_were_searched(tmp_path: Path) -> None:
+    with pytest.raises(CslError) as raised:
+        compile_body(tmp_path, user("<nothing_alike>", 1), import_paths=(tmp_path / "mine",))
+    assert [entry.hint for entry in raised.value.diagnostics] == [f"import paths searched: {tmp_path / 'mine'}"]
 
 
 def test_a_param_of_the_wrong_type_names_the_import(tmp_path: Path) -> None:

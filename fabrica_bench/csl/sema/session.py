@@ -93,7 +93,10 @@ class Session:
         close = get_close_matches(name[:_SHOWN_PATH], known, 1, _SAME_WORD)
         if close:
             return f"did you mean '<{close[0]}>'?"
-        return "import paths searched: " + ", ".join(map(str, self._search)) if self._search else "give --import-path"
+        if not self._search:
+            return "give --import-path"
+        shown = [str(path) for path in self._search if self._may_name(path)]
+        return "import paths searched: " + ", ".join(shown) if shown else "no import path that was given has it"
 
     def find_file(self, spelled: str, importer: ast.SourceFile, span: ast.Span) -> Path:
         """A file named absolutely, or relative to the one that names it, or else to the program's top-level file."""
@@ -104,8 +107,9 @@ class Session:
             self._confined(candidate, shown, span)
             if _is_file(candidate):
                 return candidate
-            tried.append(self._display(str(candidate)))
-        place = " and ".join(dict.fromkeys(tried)) if shown is spelled else "a file with this name"
+            if self._may_name(candidate):
+                tried.append(self._display(str(candidate)))
+        place = " and ".join(dict.fromkeys(tried)) if tried and shown is spelled else "a file with this name"
         fail(span, f"unable to open '{shown}': no such file", f"looked for {place}")
 
     def _folders(self, importer: ast.SourceFile) -> tuple[Path, ...]:
@@ -114,7 +118,7 @@ class Session:
         near = Path(importer.absolute).parent
         if importer.is_system:
             return (near,)
-        return near, Path(os.path.realpath(near)), Path(os.path.abspath(self.options.file)).parent
+        return near, Path(os.path.realpath(near)), self._program_folder
 
     def _confined(self, path: Path, spelled: str, span: ast.Span) -> Path:
         """The path; an error if imports are confined and it leads elsewhere, links followed."""
@@ -134,10 +138,24 @@ class Session:
             )
         return path
 
-    @staticmethod
-    def _display(path: str) -> str:
+    def _may_name(self, path: Path) -> bool:
+        """Whether a message may say where a path lies: the author of a confined program may not learn what else there
+        is on this machine."""
+        return not self.options.confine_imports or Path(os.path.abspath(path)).is_relative_to(self._program_folder)
+
+    @property
+    def _program_folder(self) -> Path:
+        return Path(os.path.abspath(self.options.file)).parent
+
+    def _display(self, path: str) -> str:
+        """A file as messages name it: from the working directory if it lies below, else absolutely; of a confined
+        program from its own folder, and elsewhere without the folder."""
         relative = os.path.relpath(path)
-        return path if relative.startswith(os.pardir) else relative
+        if not relative.startswith(os.pardir):
+            return relative
+        if not self.options.confine_imports:
+            return path
+        return os.path.relpath(path, self._program_folder) if self._may_name(Path(path)) else os.path.basename(path)
 
     # ---------------------------------------------------------------------------------------- messages
 
