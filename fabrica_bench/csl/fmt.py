@@ -131,7 +131,8 @@ class _Piece(NamedTuple):
 
 @dataclass
 class _Bracket:
-    """An open bracket: its role, the indentation of its line, and whether its content stands on lines of its own."""
+    """An open bracket: its role, the indentation of the line it belongs to, and whether its content stands on lines of
+    its own."""
 
     role: str  # block, inline block, tensor, list
     line_indent: int
@@ -160,6 +161,8 @@ class _Printer:
                 self.line += piece.text
             else:
                 self.line += self.space_before(index, last) + piece.text
+            if bracket is not None:
+                self.indent = bracket.line_indent  # what follows belongs to the line that opened it
             if piece.kind in _OPENING:
                 self.brackets.append(self.open_bracket(index))
             if piece.kind != "comment":

@@ -148,6 +148,13 @@ def test_the_layout_of_every_construct() -> None:
         ("const x = .{&a,-b,!c,*T,[*]*T};", "const x = .{ &a, -b, !c, *T, [*]*T };\n"),
         ("const x = a- -b*&c;", "const x = a - -b * &c;\n"),
         ("fn f() void { while (a) (b).c = 1; return-1; }", "fn f() void {\n  while (a) (b).c = 1;\n  return -1;\n}\n"),
+        ("fn f(a: T,\nb: T) void {\nx = 1;\n}", "fn f(a: T,\n  b: T) void {\n  x = 1;\n}\n"),
+        ("fn f(\na: T,\nb: T) void {\nx = 1;\n}", "fn f(\n  a: T,\n  b: T) void {\n  x = 1;\n}\n"),
+        ("fn f(\na: T\n) void {\nx = 1;\n}", "fn f(\n  a: T\n) void {\n  x = 1;\n}\n"),
+        ("fn f(a: T,\nb: T) void align(\n2) {\nx = 1;\n}", "fn f(a: T,\n  b: T) void align(\n  2) {\n  x = 1;\n}\n"),
+        ("fn f() void {\nif (a or\nb) {\nc();\n}\n}", "fn f() void {\n  if (a or\n      b) {\n    c();\n  }\n}\n"),
+        ("fn f() T {\nwhile (g(a,\nb)) {\nc();\n}\n}", "fn f() T {\n  while (g(a,\n    b)) {\n    c();\n  }\n}\n"),
+        ("const x = f(a,\nb, .{\n.c = 1 });", "const x = f(a,\n  b, .{\n    .c = 1\n  });\n"),
     ],
 )  # fmt: skip
 def test_small_layouts(ugly: str, pretty: str) -> None:
