@@ -21,16 +21,19 @@ layout {
 """
 
 HEAD = """\
-param memcpy_params: comptime_struct;
 param is_left: bool;
-const sys_mod = @import_module("<memcpy/memcpy>", memcpy_params);
-const io = @import_module("<simprint>");
 const to_color = if (is_left) @get_color(3) else @get_color(4);
 const from_color = if (is_left) @get_color(4) else @get_color(3);
 const oq = @get_output_queue(2);
 const iq = @get_input_queue(3);
 const local_id = @get_local_task_id(10);
 const other_id = @get_local_task_id(11);
+"""
+
+STATE = """\
+param memcpy_params: comptime_struct;
+const sys_mod = @import_module("<memcpy/memcpy>", memcpy_params);
+const io = @import_module("<simprint>");
 var u: u16 = 3;
 var i: i16 = -3;
 var w: u32 = 70000;
@@ -45,6 +48,7 @@ const da2 = @get_dsd(mem1d_dsd, .{ .tensor_access = |k|{8} -> a[2 * k] });
 const db = @get_dsd(mem1d_dsd, .{ .tensor_access = |k|{8} -> b[k] });
 const db2 = @get_dsd(mem1d_dsd, .{ .tensor_access = |k|{8} -> b[15 - k] });
 const dc = @get_dsd(mem1d_dsd, .{ .tensor_access = |k|{8} -> c[k] });
+const d4 = @get_dsd(mem1d_dsd, .{ .tensor_access = |k|{4} -> c[k] });
 var buffer: [4]u32 = @zeros([4]u32);
 const fifo = @allocate_fifo(buffer);
 """
@@ -61,10 +65,11 @@ comptime {
 
 
 class Writer:
-    """Writes statements; `depth` bounds nesting."""
+    """Writes statements; `depth` bounds nesting. `safe`: none that may fault, wait for another PE, or start a task."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, *, safe: bool = False) -> None:
         self.rng = rng
+        self.safe = safe
         self.names = 0
 
     def fresh(self) -> str:
@@ -80,8 +85,9 @@ class Writer:
             return str(rng.choice((0, 1, 2, 3, 7, 255, 256, 65535)))
         return str(rng.choice((0, 1, -1, 2, -7, 300, -32767, 32767)))
 
-    def value(self, type_: str, depth: int = 2) -> str:
-        """An expression of a type."""
+    def value(self, type_: str, depth: int = 2, *, constant: bool = True) -> str:
+        """An expression of a type. If safe, with `constant` false it isn't comptime-known, so that nothing overflows
+        while it is folded."""
         rng = self.rng
         if depth == 0 or rng.random() < 0.3:
             own = {
@@ -91,31 +97,45 @@ class Writer:
                 "i32": ["j"],
                 "f32": ["f"],
             }
+            if self.safe and not constant:
+                return rng.choice(own[type_])
             return rng.choice([*own[type_], self.number(type_), f"@as({type_}, {self.number(type_)})"])
         if type_ == "f32":
             if rng.random() < 0.2:
-                return f"@as(f32, {self.value(rng.choice(('u16', 'i16', 'i32')), depth - 1)})"
-            return f"({self.value(type_, depth - 1)} {rng.choice('+-*/')} {self.value(type_, depth - 1)})"
+                return f"@as(f32, {self.value(rng.choice(('u16', 'i16', 'i32')), depth - 1, constant=False)})"
+            left = self.value(type_, depth - 1, constant=False)
+            return f"({left} {rng.choice('+-*/')} {self.value(type_, depth - 1)})"
         if rng.random() < 0.15:
             source = rng.choice(("u16", "i16", "u32", "i32"))
-            return f"@as({type_}, {self.value(source, depth - 1)})"
+            return f"@as({type_}, {self.value(source, depth - 1, constant=False)})"
         op = rng.choice(("+", "-", "*", "/", "%", "&", "|", "^"))
         right = self.value(type_, depth - 1)
-        if op in "/%" and rng.random() < 0.95:
+        if op in "/%" and (self.safe or rng.random() < 0.95):
             right = f"({right} | 1)"
-        return f"({self.value(type_, depth - 1)} {op} {right})"
+        return f"({self.value(type_, depth - 1, constant=False)} {op} {right})"
 
     def condition(self) -> str:
         """A comparison."""
         type_ = self.rng.choice(("u16", "i16", "u32", "i32", "f32"))
         test = self.rng.choice(("==", "!=", "<", "<=", ">", ">="))
-        return f"{self.value(type_, 1)} {test} {self.value(type_, 1)}"
+        return f"{self.value(type_, 1, constant=False)} {test} {self.value(type_, 1)}"
 
     def vector(self) -> str:
         """An operation on memory or the FIFO."""
         rng = self.rng
         bits = rng.choice(("and16", "or16", "xor16", "sll16", "slr16", "sub16"))
         floats = rng.choice(("fadds", "fsubs", "fmuls", "fmaxs"))
+        risky = (
+            f"@mov16(@set_dsd_length(da, {rng.choice(('u % 8', '0', '4', 'u'))}), {rng.choice(('u', '9'))});",
+            f"@mov16(@increment_dsd_offset(da, {rng.choice(('1', 'i', '-8', '9000'))}, u16), da);",
+            f"@mov32(fifo, {rng.choice(('dc', 'w'))});",
+            "@mov32(dc, fifo);",
+        )
+        harmless = (
+            f"@mov16(@set_dsd_length(da, {rng.choice(('u % 8', '0', '4'))}), {rng.choice(('u', '9'))});",
+            f"@mov16(@increment_dsd_offset(da, {rng.choice(('1', '8', 'u % 8'))}, u16), da);",
+            "@mov32(fifo, d4);\n  @mov32(d4, fifo);",
+        )
         return rng.choice(
             (
                 f"@add16({rng.choice(('da', 'da2'))}, {rng.choice(('da', 'da2'))}, {rng.choice(('da', 'da2', '3'))});",
@@ -124,10 +144,7 @@ class Writer:
                 f"@fmacs(db, db2, db, {rng.choice(('f', '2.0'))});",
                 f"@mov32(dc, {rng.choice(('w', 'dc', '7'))});",
                 "@fadds(&f, f, db);",
-                f"@mov16(@set_dsd_length(da, {rng.choice(('u % 8', '0', '4', 'u'))}), {rng.choice(('u', '9'))});",
-                f"@mov16(@increment_dsd_offset(da, {rng.choice(('1', 'i', '-8', '9000'))}, u16), da);",
-                f"@mov32(fifo, {rng.choice(('dc', 'w'))});",
-                "@mov32(dc, fifo);",
+                *(harmless if self.safe else risky),
             )
         )
 
@@ -146,6 +163,8 @@ class Writer:
 
     def control(self) -> str:
         """Flags, prints, assertions, calls."""
+        if self.safe:
+            return self.rng.choice(('io.fmt_no_nl("u={d} w={d}\\n", .{ u, w });', "helper(u);", "rounds += 1;"))
         return self.rng.choice(
             (
                 "@activate(local_id);",
@@ -165,14 +184,14 @@ class Writer:
         pick = rng.random()
         if pick < 0.35:
             name, type_ = rng.choice((("u", "u16"), ("i", "i16"), ("w", "u32"), ("j", "i32"), ("f", "f32")))
-            return f"{name} {rng.choice(('=', '=', '+=', '-='))} {self.value(type_)};"
+            return f"{name} {rng.choice(('=', '=', '+=', '-='))} {self.value(type_, constant=False)};"
         if pick < 0.45:
             target, type_ = rng.choice((("a", "u16"), ("b", "f32"), ("c", "u32")))
-            index = rng.choice(("u % 16", "3", "u & 15", "u"))
+            index = rng.choice(("u % 16", "3", "u & 15", *(() if self.safe else ("u",))))
             return f"{target}[{index}] = {self.value(type_)};"
         if pick < 0.6:
             return self.vector()
-        if pick < 0.7:
+        if pick < 0.7 and not self.safe:
             return self.traffic()
         if pick < 0.82 or depth == 0:
             return self.control()
@@ -202,4 +221,4 @@ def random_program(rng: random.Random) -> dict[str, str]:
         f"task other() void {{\n  rounds += 1;\n  if (rounds > 50) {{ return; }}\n  {write.block(2)}\n}}",
         f"fn main() void {{\n  {write.block(3)}\n  {write.block(2)}\n  sys_mod.unblock_cmd_stream();\n}}",
     ]
-    return {"layout.csl": LAYOUT, "pe.csl": HEAD + "\n".join(bodies) + TAIL}
+    return {"layout.csl": LAYOUT, "pe.csl": STATE + HEAD + "\n".join(bodies) + TAIL}
