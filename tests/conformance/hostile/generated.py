@@ -83,7 +83,7 @@ PROGRAMS = {
     "many_arrays": _one(
         "bytes of PE memory",
         "".join(f"a{i}[0] = 1;\n" for i in range(100)),
-        top="".join(f"var a{i} = @zeros([40000]u8);\n" for i in range(100)),
+        top="".join(f"var a{i} = @zeros([40000]u8);\n" for i in range(60)),
     ),
     "module_fan_out": Program(
         {"layout.csl": layout()}
