@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from fabrica_bench.csl.ir import EAST, NORTH, RAMP, SOUTH, WEST
+from fabrica_bench.csl.registers import COLORS, ROUTES, SWITCHES
 from fabrica_bench.wse.memory import AccessError
 from fabrica_bench.wse.router import ColorState
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from fabrica_bench.wse.element import Element
 
 CONFIG_START: Final = 0xC000  # first byte address that is not memory
-_ROUTES: Final = 0x7F20
-_SWITCHES: Final = 0x7F40
-_COLORS: Final = 24
 _DIRECTIONS: Final = (WEST, EAST, SOUTH, NORTH, RAMP)  # bit or code 0..4 in the registers
 _INVALID: Final = 5
 _SWAP_Y, _SWAP_X, _TEARDOWN = 1 << 10, 1 << 11, 1 << 14
@@ -57,7 +55,7 @@ class ConfigSpace:
             return self._words.get(word_address)
         block, color = found
         state = self._pe.router.color_state(color)
-        return self._route_word(state) if block == _ROUTES else self._switch_word(state)
+        return self._route_word(state) if block == ROUTES else self._switch_word(state)
 
     def write(self, word_address: int, value: int) -> bool:
         """Change a known register; False if the word is unknown."""
@@ -66,7 +64,7 @@ class ConfigSpace:
             return False
         block, color = found
         state = self._pe.router.color_state(color)
-        if block == _ROUTES:
+        if block == ROUTES:
             self._set_route(state, value)
         else:
             self._set_switch(state, value)
@@ -76,8 +74,8 @@ class ConfigSpace:
 
     def _color_of(self, word_address: int) -> tuple[int, int] | None:
         if self._pe.is_wse2:
-            for block in (_ROUTES, _SWITCHES):
-                if block <= word_address < block + _COLORS:
+            for block in (ROUTES, SWITCHES):
+                if block <= word_address < block + COLORS:
                     return block, word_address - block
         return None
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
+from fabrica_bench.csl.registers import is_router_register
 from fabrica_bench.csl.sema import limits, lower
 from fabrica_bench.csl.sema.access import load, read_path
 from fabrica_bench.csl.sema.dispatch import place
@@ -173,7 +174,9 @@ def pointee_place(frame: Frame, pointer: Value, type_: t.Type, is_const: bool, s
     if isinstance(pointer, Const):
         if isinstance(pointer.data, Ref):
             return GlobalPlace(type_, pointer.data.root, pointer.data.offset, is_const)
-        if not 0 <= pointer.data <= PE_MEMORY - t.size_of(type_):
+        size = t.size_of(type_)
+        is_register = frame.unit.session.arch == "wse2" and is_router_register(pointer.data, size)
+        if not 0 <= pointer.data <= PE_MEMORY - size and not is_register:
             hint = "registers are reached with @get_config and @set_config"
             fail(span, f"address {pointer.data:#x} is outside of the PE's memory", hint)
         return MemPlace(type_, ir.Imm(pointer.data), 0, is_const)
