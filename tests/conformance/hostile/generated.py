@@ -82,7 +82,7 @@ PROGRAMS = {
     "many_variables": _one("bytes of PE memory", "".join(f"var a{i}: u16 = {i};\n" for i in range(15_000))),
     "many_arrays": _one(
         "bytes of PE memory",
-        "".join(f"a{i}[0] = 1;\n" for i in range(100)),
+        "".join(f"a{i}[0] = 1;\n" for i in range(60)),
         top="".join(f"var a{i} = @zeros([40000]u8);\n" for i in range(60)),
     ),
     "module_fan_out": Program(
