@@ -53,7 +53,15 @@ def differential(session: nox.Session) -> None:
     session.install("-e", ".[test]")
     examples = {"FABRICA_DIFFERENTIAL_EXAMPLES": "400"}
     session.run(
-        "pytest", "-p", "differential.harvest", "tests/differential", "tests/wse", *session.posargs, env=examples
+        "pytest",
+        "-n",
+        "0",
+        "-p",
+        "differential.harvest",
+        "tests/differential",
+        "tests/wse",
+        *session.posargs,
+        env=examples,
     )
 
 
