@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fabrica_bench.csl.sema.frame import Frame
 
 FP16_FORMATS = ("f16", "bf16", "cb16")
+_NUMBERS = frozenset((int, float, bool))
 
 
 def check_runtime_type(frame: Frame, type_: t.Type, span: ast.Span) -> None:
@@ -242,11 +243,31 @@ def memory_image(
     relocations: list[Relocation] = []
     descriptors: list[tuple[int, ir.Dsd]] = []
 
+    def encode(type_: t.Type, data: Any) -> bytes:
+        bits = bits_of(type_, data)
+        if bits is None:
+            fail(span, f"a value of type '{type_.name}' can't be stored in memory")
+        size = t.size_of(type_)
+        return (bits & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
+
+    def place_array(type_: t.ArrayType, data: list[Any], at: int) -> None:
+        size = t.size_of(type_.element)
+        distinct = dict(zip(map(id, data), data, strict=True))
+        if {type(item) for item in distinct.values()} <= _NUMBERS and type_.element != t.VOID:
+            # Arrays are large, and mostly of one number: each object is encoded once.
+            encoded = {key: encode(type_.element, item) for key, item in distinct.items()}
+            if len(encoded) == 1:
+                content = next(iter(encoded.values())) * len(data)
+            else:
+                content = b"".join(map(encoded.__getitem__, map(id, data)))
+            image[at : at + size * len(data)] = content
+            return
+        for position, item in enumerate(data):
+            place(type_.element, item, at + position * size)
+
     def place(type_: t.Type, data: Any, at: int) -> None:
         if isinstance(type_, t.ArrayType):
-            size = t.size_of(type_.element)
-            for position, item in enumerate(data):
-                place(type_.element, item, at + position * size)
+            place_array(type_, data, at)
         elif isinstance(type_, t.StructType) and type_.layout != "packed":
             if isinstance(data, UnionData):
                 place(type_.fields[data.active].type, data.data, at)
@@ -266,11 +287,7 @@ def memory_image(
         elif isinstance(data, FifoRef):
             fail(span, "a FIFO can't be stored in memory")
         elif type_ != t.VOID:
-            bits = bits_of(type_, data)
-            if bits is None:
-                fail(span, f"a value of type '{type_.name}' can't be stored in memory")
-            size = t.size_of(type_)
-            image[at : at + size] = (bits & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
+            image[at : at + t.size_of(type_)] = encode(type_, data)
 
     if variable.init is not None:
         place(variable.type, variable.init, 0)
