@@ -8,6 +8,7 @@ import pytest
 from helpers.csl_eval import ONE_PE, compile_body, compile_text, errors_of, layout_errors, run_body
 
 from fabrica_bench.csl import ir
+from fabrica_bench.csl.diagnostics import CslError
 
 
 def test_bound_tasks_activations_and_blocks_are_in_the_image(tmp_path: Path) -> None:
@@ -125,6 +126,15 @@ def test_wrong_bindings_are_refused(tmp_path: Path, statement: str, message: str
     if message == "unknown":
         message = "an output queue takes no configuration on wse2"
     assert found == [message]
+
+
+def test_a_refused_dispatcher_says_what_to_do_instead(tmp_path: Path) -> None:
+    with pytest.raises(CslError) as raised:
+        compile_body(tmp_path, COMPTIME.format("@rpc(@get_data_task_id(@get_color(3)));"), arch="wse2")
+    (diagnostic,) = raised.value.diagnostics
+    assert diagnostic.hint is not None
+    assert "bind a data task" in diagnostic.hint
+    assert "isn't documented" in diagnostic.hint
 
 
 def test_a_task_that_is_activated_must_be_bound(tmp_path: Path) -> None:

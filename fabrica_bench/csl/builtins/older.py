@@ -14,14 +14,19 @@ from fabrica_bench.csl.values import VOID_VALUE, Value
 
 @builtin("rpc", args=1, contexts="T")
 def rpc(call: Call) -> Value:
-    """Accepted for the LAUNCH color of `<memcpy/memcpy>`, which dispatches host calls with or without it."""
+    """Accepted for the LAUNCH color of `<memcpy/memcpy>`, which dispatches host calls with or without it.
+
+    On any other id a task would decode calls that PEs of the program send. How an id and arguments of 16 and 32 bits
+    stand in wavelets, and what tells it a wrong number of arguments, isn't public; a guess would miscompile in silence.
+    """
     channel = call.const(0, t.DATA_TASK_ID)
     if channel.type not in (t.COLOR, t.DATA_TASK_ID):
         call.fail(f"expected type 'data_task_id', got: '{channel.type.name}'", 0)
     if call.frame.unit.session.arch != "wse2" or channel.data not in launch_colors(call.frame.unit):
         call.fail(
             "@rpc is not supported",
-            hint="host calls reach exported functions through <memcpy/memcpy>, which needs no dispatcher of its own",
+            hint="<memcpy/memcpy> dispatches host calls by itself; for calls between PEs bind a data task, because how "
+            "@rpc expects an id and arguments in wavelets isn't documented",
         )
     call.frame.unit.session.warn(
         call.span, "@rpc is deprecated and has no effect", "<memcpy/memcpy> dispatches the calls of the host"
