@@ -18,6 +18,8 @@ from fabrica_bench.csl.sema.checks import descriptors
 if TYPE_CHECKING:
     from fabrica_bench.csl.sema.routing import Routes
 
+Place = tuple[int, int]
+
 #: The colors from here on are those of the host I/O layer.
 _FIRST_SYSTEM_COLOR = 21
 
@@ -30,8 +32,15 @@ def errors_of_use(routes: Routes, numbers: Sequence[int], unjudged: set[int]) ->
     """
     seen: set[tuple[str, str, int]] = set()
     skipped = unjudged | set(routes.streams)
+    with_code: dict[int, list[Place]] = {}
+    with_source: dict[str, list[Place]] = {}
+    for x, y in routes.places():
+        tile = routes.tiles[y][x]
+        with_code.setdefault(tile, []).append((x, y))
+        with_source.setdefault(routes.images[tile][1].file, []).append((x, y))
     for number in numbers:
-        use = _Use(routes, number)
+        file = routes.images[number][1].file
+        use = _Use(routes, number, with_code.get(number, ()), with_source.get(file, ()))
         for direction, color, problem in (*use.operations(skipped), *use.data_tasks(skipped)):
             key = use.image.file, direction, color
             if key not in seen:
@@ -40,14 +49,13 @@ def errors_of_use(routes: Routes, numbers: Sequence[int], unjudged: set[int]) ->
 
 
 class _Use:
-    """The colors that one program uses."""
+    """The colors that one program uses, on the PEs that have it and on those that have the same source."""
 
-    def __init__(self, routes: Routes, number: int) -> None:
+    def __init__(self, routes: Routes, number: int, with_code: Sequence[Place], with_source: Sequence[Place]) -> None:
         self._routes = routes
         self._unit, self.image = routes.images[number]
-        same = {k for k, (_, other) in enumerate(routes.images) if other.file == self.image.file}
-        self._with_source = [(x, y) for x, y in routes.places() if routes.tiles[y][x] in same]
-        self._with_code = [(x, y) for x, y in self._with_source if routes.tiles[y][x] == number]
+        self._with_source = with_source
+        self._with_code = with_code
         self._bound: dict[tuple[str, int], int] = {
             (init.direction, init.queue): init.color for init in self.image.queues
         }
