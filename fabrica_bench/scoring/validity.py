@@ -31,7 +31,7 @@ from fabrica_bench.scoring.verdict import PredicateResult
 from fabrica_bench.scoring.workshop import Workshop, require_space
 from fabrica_bench.tasks import Arrays
 from fabrica_bench.toolchains.commands import INPUTS_NAME
-from fabrica_bench.toolchains.protocol import BuildResult, RunRequest, RunResult
+from fabrica_bench.toolchains.protocol import BuildResult, RunFault, RunRequest, RunResult
 from fabrica_bench.version import SUITE_VERSION, __version__
 
 RUN_DEADLINE_S: Final = 180.0
@@ -316,6 +316,18 @@ def run_request(conditions: Conditions, stage: Stage, case: InputCase, arrays: A
     )
 
 
+def fault_text(case: InputCase, fault: RunFault) -> str:
+    """What evidence says of a run that ended early.
+
+    The report of a fault names the values involved: of a held-out input only the place and the kind of fault are kept,
+    or a failing assertion could write the input into a record.
+    """
+    message = fault.message
+    if case.kind == "held-out" and fault.kind == "fault":
+        message = message.split("\n", 1)[0].split(" (", 1)[0]
+    return f"{fault.kind}: {message}"
+
+
 def _judge_run(
     conditions: Conditions,
     stage: Stage,
@@ -329,7 +341,7 @@ def _judge_run(
     if result.fault is not None or result.outputs is None:
         require_space(stage)
         fault = result.fault
-        text = f"{fault.kind}: {stage.scrub(fault.message)}" if fault else "no outputs"
+        text = stage.scrub(fault_text(case, fault)) if fault else "no outputs"
         if CHANGED_INPUT in text:
             # The frozen runner ran to its end and read the inputs back; only a failure can follow from its words.
             ledger.holds(Predicate.RUN, f"{case.label}: ran to its end")

@@ -13,7 +13,7 @@ from fabrica_bench.errors import FabricaError
 from fabrica_bench.scoring import workshop
 from fabrica_bench.scoring.api import score
 from fabrica_bench.scoring.conditions import HarnessFault
-from fabrica_bench.scoring.validity import content_key
+from fabrica_bench.scoring.validity import content_key, fault_text
 from fabrica_bench.scoring.verdict import (
     Invalid,
     NotScored,
@@ -25,6 +25,7 @@ from fabrica_bench.scoring.verdict import (
 )
 from fabrica_bench.tasks.seeds import HeldOutKey
 from fabrica_bench.toolchains.doubles import ScriptedToolchain
+from fabrica_bench.toolchains.protocol import RunFault
 
 
 def judge(**orders: str | int) -> Valid | Invalid:
@@ -214,3 +215,14 @@ def test_a_predicate_that_was_looked_at_holds_or_fails_whatever_the_others_do() 
     assert holds == {"Build": True, "Run": True, "Contract": True, "Timing": True, "Correct": False}
     crashed = {result.predicate: result.holds for result in judge(run="crash").evidence}
     assert crashed == {"Build": True, "Run": False, "Contract": True, "Timing": None, "Correct": None}
+
+
+def test_evidence_keeps_no_value_of_a_held_out_input() -> None:
+    """An assertion that fails shows its operands, so that a program could write its input into a record."""
+    report = (
+        "PE(0,0) pe.csl:9:3 in main at cycle 7: assertion failed: x[i] < (y + 1) (x[i]=3.25, y + 1=2)\n  9 | @assert"
+    )
+    visible, hidden = (next(case for case in all_cases() if case.kind == kind) for kind in ("visible", "held-out"))
+    assert fault_text(visible, RunFault("fault", report)) == f"fault: {report}"
+    kept = fault_text(hidden, RunFault("fault", report))
+    assert kept == "fault: PE(0,0) pe.csl:9:3 in main at cycle 7: assertion failed: x[i] <"
