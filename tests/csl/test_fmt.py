@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from helpers.csl_syntax import dump, parse
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fabrica_bench.csl
@@ -208,6 +208,7 @@ def respaced(program: str, gaps: list[str]) -> str:
     return out
 
 
+@settings(deadline=None)  # a long program takes long on a busy machine
 @given(st.data())
 def test_promises_hold_for_any_white_space_and_comments(data: st.DataObject) -> None:
     program = data.draw(st.sampled_from(PROGRAMS))
