@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fabrica_bench.csl import ast
 from fabrica_bench.csl.parser import parse_file
+from fabrica_bench.csl.sema.walk import walk
 from fabrica_bench.csl.source import virtual_source
 
 
@@ -96,15 +97,28 @@ def _param_names(call: ast.BuiltinCall, tree: ast.File) -> Iterator[str]:
 
 
 def _field_names(argument: ast.Expr, tree: ast.File) -> Iterator[str]:
-    """Names in a literal struct, one kept in a constant, or several joined by `@concat_structs`."""
+    """Names in a literal struct, one kept in a constant or returned by a function, or several joined by
+    `@concat_structs`."""
     if isinstance(argument, ast.InitList):
         yield from (init.name for init in argument.inits if init.name is not None)
     elif isinstance(argument, ast.BuiltinCall) and argument.name == "concat_structs":
         for part in argument.args:
             yield from _field_names(part, tree)
+    elif isinstance(argument, ast.Call) and isinstance(argument.callee, ast.Ident):
+        for returned in _returned(tree, argument.callee.name):
+            yield from _field_names(returned, tree)
     elif isinstance(argument, ast.Ident):
         for declaration in _declarations(tree, argument.name):
             yield from _field_names(declaration, tree)
+
+
+def _returned(tree: ast.File, name: str) -> Iterator[ast.Expr]:
+    """What the function of this name may return."""
+    for item in tree.items:
+        if isinstance(item, ast.FnDecl) and item.name == name:
+            for node in walk(item.body):
+                if isinstance(node, ast.Return) and node.value is not None:
+                    yield node.value
 
 
 def _declarations(node: object, name: str) -> Iterator[ast.Expr]:

@@ -50,7 +50,7 @@ FAULTY: dict[str, tuple[Callable[[str], str], str, str]] = {
     ),
     "changes its input": (
         lambda t: t.replace("y[i] = 2.0 * x[i];", "y[i] = 2.0 * x[i]; x[i] = 0.0;"),
-        "Run",
+        "Correct",
         "input x",
     ),
     "last element missing": (lambda t: t.replace("i < n", "i < n - 1"), "Correct", "1 elements were never written"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from pathlib import Path
 
@@ -60,7 +61,9 @@ def compiled(card: Card, arch: str, folder: Path):
     (folder / "layout.csl").write_text(layout, encoding="utf-8")
     (folder / "pe.csl").write_text(pe, encoding="utf-8")
     flags = ["--fabric-dims=12,6", "--fabric-offsets=4,1", "--memcpy"] if "memcpy" in layout else ["--fabric-dims=6,6"]
-    return compile_program(compile_options(parse_options([str(folder / "layout.csl"), f"--arch={arch}", *flags])))
+    options = compile_options(parse_options([str(folder / "layout.csl"), f"--arch={arch}", *flags]))
+    # A card shows a PE program by itself; whoever lays it out routes its colors.
+    return compile_program(dataclasses.replace(options, check_routes=card.check == "layout"))
 
 
 def arches(card: Card) -> tuple[str, ...]:
