@@ -212,7 +212,7 @@ def document(program: ir.Program | None = None) -> dict[str, Any]:
 
 
 def packed(content: Any) -> bytes:
-    return gzip.compress(json.dumps(content).encode())
+    return gzip.compress(json.dumps(content).encode(), mtime=0)
 
 
 def test_a_missing_program_names_the_remedy(tmp_path: Path) -> None:
