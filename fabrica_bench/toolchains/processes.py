@@ -17,12 +17,13 @@ import signal
 import site
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import IO, Final
 
 MARKER: Final = "FABRICA_CHILD"
@@ -396,12 +397,31 @@ def _read_available(stream: IO[bytes], tail: _Tail) -> None:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Deliver Ctrl-C and its like only afterwards: Python drops an exception that arises in its hooks around a fork."""
+    """Deliver Ctrl-C and its like only afterwards: Python drops an exception that arises in its hooks around a fork.
+
+    Handlers run in the main thread, whichever thread the system gave the signal to; so a mask alone would not do."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        arrived.append(number)
+
+    handlers = {number: signal.getsignal(number) for number in _INTERRUPTS}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
     try:
+        for number, handler in handlers.items():
+            if callable(handler):
+                signal.signal(number, hold)
         yield
     finally:
+        for number, handler in handlers.items():
+            if callable(handler):
+                signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number in arrived:
+            signal.raise_signal(number)
 
 
 def _marker_chain(token: str) -> str:

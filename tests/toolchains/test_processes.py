@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -151,12 +153,33 @@ def test_a_missing_program_is_an_os_error(tmp_path: Path) -> None:
         run_process(["/nonexistent/tool"], workdir=tmp_path, environment={}, limits=Limits(), deadline_s=5.0)
 
 
-def test_an_interrupt_during_a_start_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["main thread", "another thread"])
+def test_an_interrupt_during_a_start_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
+) -> None:
     """Python drops what a signal handler raises inside its hooks around a fork; the signal must wait until then."""
     started = subprocess.Popen
+    ready, sent = threading.Event(), threading.Event()
+
+    def send_elsewhere() -> None:
+        ready.wait(30)
+        signal.raise_signal(signal.SIGINT)
+        sent.set()
+
+    thread = threading.Thread(target=send_elsewhere)
+    if elsewhere:
+        thread.start()  # before the start of the child: a new thread would inherit a mask
+
+    def at_the_fork() -> None:
+        ready.set()
+        sent.wait(30)
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
-        signal.raise_signal(signal.SIGINT)
+        if elsewhere:
+            with contextlib.suppress(KeyboardInterrupt):  # as Python's hooks around a fork do
+                at_the_fork()
+        else:
+            signal.raise_signal(signal.SIGINT)
         process = started(*arguments, **options)
         children.append(process)
         return process
