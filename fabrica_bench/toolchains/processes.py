@@ -420,8 +420,8 @@ def _interrupts_held() -> Iterator[None]:
             if callable(handler):
                 signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        for number in arrived:
-            signal.raise_signal(number)
+        for late in arrived:
+            signal.raise_signal(late)
 
 
 def _marker_chain(token: str) -> str:
