@@ -41,6 +41,15 @@ def extras(session: nox.Session) -> None:
 
 
 @nox.session
+def screenshots(session: nox.Session) -> None:
+    """Pictures of the report page in an installed Chromium, into the given folder or `screenshots`."""
+    session.install("-e", ".[browser]")
+    session.run(
+        "python", "-m", "helpers.screenshots", *(session.posargs or ["screenshots"]), env={"PYTHONPATH": "tests"}
+    )
+
+
+@nox.session
 def cycles(session: nox.Session) -> None:
     """Compare simulated with published cycles, slow points included; see docs/cycle-model.md."""
     session.install("-e", ".[test]")

@@ -124,9 +124,14 @@ def entry_json(item: Ranked) -> dict[str, Any]:
 
 
 def taxonomy(document: Document) -> list[tuple[str, str, int]]:
-    """(kind, pattern of the reason, count), the most frequent first; numbers in reasons are replaced by `#`."""
+    """(kind, pattern of the reason, count), the most frequent first; numbers in reasons are replaced by `#`.
+
+    Beside other entries, controls are left out: most of them fail on purpose.
+    """
     counts: Counter[tuple[str, str]] = Counter()
     for item in document.ranked:
+        if item.control and len(document.ranked) > 1:
+            continue
         for row in item.entry.report.summary.rows:
             if not row.valid:
                 kind = (

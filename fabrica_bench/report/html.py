@@ -11,7 +11,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -29,7 +29,7 @@ from fabrica_bench.report.document import (
 )
 from fabrica_bench.report.plot import Mark, speedup_svg
 from fabrica_bench.report.ranking import Entry, Ranked, control_holds
-from fabrica_bench.report.tables import number_text, ratio_text, short_outcome
+from fabrica_bench.report.tables import number_text, percent_text, ratio_text, short_outcome
 from fabrica_bench.scoring.verdict import Predicate
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(number=number_text, ratio=ratio_text, percent=_percent, usd=_usd)
+    environment.filters.update(number=number_text, ratio=ratio_text, percent=percent_text, usd=_usd, fact=_fact)
     return environment
 
 
@@ -165,6 +165,7 @@ def _marks(document: Document) -> list[Mark]:
             "" if row.valid else short_outcome(row.verdict),
             item.track.arch,
             item.entry.name if several else "",
+            trusted=not item.entry.excluded,
         )
         for item in document.ranked
         if not (several and item.control)
@@ -206,8 +207,13 @@ def _packed(text: str) -> str:
     return base64.b64encode(zlib.compress(text.encode("utf-8"), 9)).decode()
 
 
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.0f} %"
+def _fact(value: Any) -> str:
+    """A value of the configuration in words: lists with commas, mappings as `name value`."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_fact(item)}" for name, item in value.items() if item is not None) or "–"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_fact, value)) or "–"
+    return "–" if value is None else str(value)
 
 
 def _usd(value: float | None) -> str:

@@ -2,12 +2,13 @@
 
 Attempts that would lie on the same spot share a mark, so that the drawing stays small however many there are. The
 shape of a mark tells the target: a circle for WSE-3, a diamond for WSE-2; the two marks of a pair lie on one line.
+Where there are several entries, colours tell them apart, and the marks of excluded ones are hollow.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from xml.sax.saxutils import escape
@@ -18,13 +19,23 @@ ROW_HEIGHT: Final = 22
 HEAD_HEIGHT: Final = 26
 GROUP_HEIGHT: Final = 24
 RIGHT_MARGIN: Final = 90
+LEGEND_WIDTH: Final = 200
+LEGEND_COLUMNS: Final = 4
+COLOURS: Final = 8
+"""Classes `e0` and so on of the style sheet; more entries than that share colours, and the marks' titles name them."""
+
 STEP: Final = 2.0
 """Marks nearer than this many units on one line are drawn as one."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """One attempt: its speed-up over the reference, or None with the reason why it has none."""
+    """One attempt: its speed-up over the reference, or None with the reason why it has none.
+
+    Attributes:
+        entry: Whose it is; empty where there is one entry only.
+        trusted: Whether its entry isn't excluded; other marks are hollow.
+    """
 
     task: str
     level: int
@@ -32,6 +43,7 @@ class Mark:
     reason: str
     target: str = "wse3"
     entry: str = ""
+    trusted: bool = True
 
 
 @dataclass(frozen=True)
@@ -103,22 +115,30 @@ def speedup_svg(marks: Sequence[Mark]) -> str:
     lines = task_lines(marks)
     axis = LogAxis.covering([mark.speedup for mark in marks if mark.speedup is not None])
     height = HEAD_HEIGHT + len(lines) * ROW_HEIGHT + len({line.level for line in lines}) * GROUP_HEIGHT + 8
+    entries = {mark.entry: mark for mark in reversed(marks) if mark.entry}
+    colours = {name: f"e{index % COLOURS}" for index, name in enumerate(reversed(entries))}
+    legend = -(-len(colours) // LEGEND_COLUMNS) * ROW_HEIGHT
     width = LABEL_WIDTH + PLOT_WIDTH + RIGHT_MARGIN
     parts = [
-        f'<svg class="plot" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
-        'aria-label="Speed-up over the reference by task, logarithmic axis">'
+        f'<svg class="plot" viewBox="0 0 {width} {height + legend}" width="{width}" height="{height + legend}" '
+        'role="img" aria-label="Speed-up over the reference by task, logarithmic axis">'
     ]
+    for index, (name, colour) in enumerate(colours.items()):
+        x = 10.0 + index % LEGEND_COLUMNS * LEGEND_WIDTH
+        y = height + (index // LEGEND_COLUMNS + 0.5) * ROW_HEIGHT
+        parts.append(_shape(entries[name], colour, x, y, name))
+        parts.append(f'<text class="legend" x="{x + 12:.1f}" y="{y + 4:.1f}">{escape(name[:28])}</text>')
     for value, label in axis.ticks():
         x = _x(axis, value)
         kind = "parity" if value == 1.0 else "tick"
         parts.append(f'<line class="{kind}" x1="{x:.1f}" y1="{HEAD_HEIGHT - 6}" x2="{x:.1f}" y2="{height - 4}"/>')
         parts.append(f'<text class="axis" x="{x:.1f}" y="14" text-anchor="middle">{label}</text>')
-    parts.extend(_rows(axis, lines))
+    parts.extend(_rows(axis, lines, colours))
     parts.append("</svg>")
     return "\n".join(parts)
 
 
-def _rows(axis: LogAxis, lines: Sequence[TaskLine]) -> list[str]:
+def _rows(axis: LogAxis, lines: Sequence[TaskLine], colours: Mapping[str, str]) -> list[str]:
     parts: list[str] = []
     y = float(HEAD_HEIGHT)
     level: int | None = None
@@ -132,21 +152,21 @@ def _rows(axis: LogAxis, lines: Sequence[TaskLine]) -> list[str]:
             f'<text class="label" x="{LABEL_WIDTH - 10}" y="{middle + 4:.1f}" text-anchor="end">'
             f"{escape(line.task)}</text>"
         )
-        parts += _line(axis, line, middle)
+        parts += _line(axis, line, middle, colours)
         y += ROW_HEIGHT
     return parts
 
 
-def _line(axis: LogAxis, line: TaskLine, middle: float) -> list[str]:
+def _line(axis: LogAxis, line: TaskLine, middle: float, colours: Mapping[str, str]) -> list[str]:
     if not line.valid:
         return [f'<text class="none" x="{LABEL_WIDTH + 6}" y="{middle + 4:.1f}">{escape(line.text)}</text>']
-    spots: dict[tuple[str, int], list[Mark]] = {}
+    spots: dict[tuple[str, str, int], list[Mark]] = {}
     for mark in line.valid:
         assert mark.speedup is not None
-        spots.setdefault((mark.target, round(_x(axis, mark.speedup) / STEP)), []).append(mark)
+        spots.setdefault((mark.target, mark.entry, round(_x(axis, mark.speedup) / STEP)), []).append(mark)
     parts: list[str] = []
     parity = _x(axis, 1.0)
-    for (target, _), found in sorted(spots.items()):
+    for (_, entry, _), found in sorted(spots.items()):
         speedup = found[0].speedup
         assert speedup is not None
         x = _x(axis, speedup)
@@ -155,18 +175,21 @@ def _line(axis: LogAxis, line: TaskLine, middle: float) -> list[str]:
             parts.append(
                 f'<line class="stem {side}" x1="{parity:.1f}" y1="{middle:.1f}" x2="{x:.1f}" y2="{middle:.1f}"/>'
             )
-        title = f"<title>{escape(_title(found))}</title>"
-        if target == "wse2":
-            points = (
-                f"{x:.1f},{middle - 6:.1f} {x + 6:.1f},{middle:.1f} {x:.1f},{middle + 6:.1f} {x - 6:.1f},{middle:.1f}"
-            )
-            parts.append(f'<polygon class="{side}" points="{points}">{title}</polygon>')
-        else:
-            parts.append(f'<circle class="{side}" cx="{x:.1f}" cy="{middle:.1f}" r="5">{title}</circle>')
+        parts.append(_shape(found[0], colours.get(entry, side), x, middle, _title(found)))
     parts.append(
         f'<text class="value" x="{LABEL_WIDTH + PLOT_WIDTH + 14}" y="{middle + 4:.1f}">{escape(line.text)}</text>'
     )
     return parts
+
+
+def _shape(mark: Mark, colour: str, x: float, y: float, title: str) -> str:
+    """A circle or a diamond, of the colour's class; `hollow` where its entry isn't trusted."""
+    kind = colour if mark.trusted else f"{colour} hollow"
+    inside = f"<title>{escape(title)}</title>"
+    if mark.target == "wse2":
+        points = f"{x:.1f},{y - 6:.1f} {x + 6:.1f},{y:.1f} {x:.1f},{y + 6:.1f} {x - 6:.1f},{y:.1f}"
+        return f'<polygon class="{kind}" points="{points}">{inside}</polygon>'
+    return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="5">{inside}</circle>'
 
 
 def _title(marks: Sequence[Mark]) -> str:

@@ -124,7 +124,8 @@
 
   // Longest common subsequence of lines between the common head and tail: candidates are short.
   const difference = (before, after) => {
-    const a = before.split("\n"), b = after.split("\n");
+    const split = (content) => content.replace(/\n$/, "").split("\n");
+    const a = split(before), b = split(after);
     let head = 0, tail = 0;
     while (head < a.length && head < b.length && a[head] === b[head]) head++;
     while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++;
@@ -172,7 +173,9 @@
   };
 
   const evaluationView = async (evaluation, count) => {
-    const title = `Evaluation ${count}: ${evaluation.action === "compile" ? "compile" : "run on visible inputs"}`;
+    const profiled = evaluation.action === "profile";
+    const actions = { compile: "compile", run_visible: "run on visible inputs", profile: "profile" };
+    const title = `Evaluation ${count}: ${actions[evaluation.action] || evaluation.action}`;
     const box = fold(title);
     box.firstChild.append(element("span", { class: `tag ${evaluation.ok ? "good" : "bad"}` }, evaluation.ok ? "ok" : "failed"),
       element("span", { class: "dim" }, ` ${evaluation.outcome.split("\n")[0].slice(0, 160)}` +
@@ -181,7 +184,7 @@
       const found = await Promise.all(evaluation.diagnostics.map(text));
       box.append(element("h3", {}, "Diagnostics"), code(found.join("\n")));
     }
-    if (evaluation.log !== null) box.append(element("h3", {}, "Log"), code(await text(evaluation.log)));
+    if (evaluation.log !== null) box.append(element("h3", {}, profiled ? "Profile" : "Log"), code(await text(evaluation.log)));
     box.append(...await fileViews(evaluation.files, evaluation.before));
     return box;
   };

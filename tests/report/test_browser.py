@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 
 import pytest
 from helpers.many_runs import big_report
+from helpers.screenshots import board_page, find_browser, launch
 
 from fabrica_bench.report import load_report, render_html
 
 sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
-)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
 
 MANY = 10_000
 OPEN_LIMIT_S = 20.0
@@ -24,7 +21,7 @@ OPEN_LIMIT_S = 20.0
 @pytest.fixture(scope="module")
 def browser():
     with sync_api.sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        made = launch(playwright)
         yield made
         made.close()
 
@@ -73,7 +70,8 @@ def test_search_sort_keys_and_details_of_a_small_run(visit, run_dir):
     page.locator(".row").first.click()
     page.wait_for_selector("#panel[open]")
     body = page.locator("#panel-body").text_content()
-    for expected in ("+   second();", "-   first();", "unknown name 'first'", "a long log", "a bulk operation"):
+    expectations = ("+   second();", "-   first();", "unknown name 'first'", "a long log", "a bulk operation")
+    for expected in (*expectations, "Evaluation 3: profile", "90 of 100 cycles"):
         assert expected in body, expected
 
 
@@ -124,6 +122,24 @@ def test_it_is_readable_in_the_dark_and_on_paper(visit, run_dir):
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.locator("#printed tr").count() == 1 + 4
     assert not page.locator("#grid").is_visible()
+
+
+def test_a_ranking_fits_the_window_and_tells_its_entries_apart(visit, tmp_path):
+    page = visit(board_page(tmp_path))
+    width = "(sel => { const e = document.querySelector(sel); return e.scrollWidth - e.clientWidth; })"
+    assert page.evaluate(f"{width}('#ranking + .scroll')") == 0  # no state is cut off
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1300
+    cells = page.locator("#ranking + .scroll tbody tr:not(.level)").all()
+    ranks = {cell.locator("td").nth(1).text_content(): cell.locator("td").first.text_content() for cell in cells}
+    assert ranks["swift"] == "1"
+    assert {ranks[name] for name in ("replay", "unseen", "reference", "null", "copycat", "cheat")} == {"–"}
+    assert "excluded: memoises the inputs" in page.locator("#ranking + .scroll").text_content()
+    fills = page.evaluate(
+        "[...document.querySelectorAll('.plot circle')].map(e => [e.getAttribute('class'), getComputedStyle(e).fill])"
+    )
+    solid = {kind: fill for kind, fill in fills if "hollow" not in kind}
+    assert len(set(solid.values())) == len(solid) == 3
+    assert {fill for kind, fill in fills if "hollow" in kind} == {"none"}
 
 
 def _luminance(colour: list[float]) -> float:

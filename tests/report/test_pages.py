@@ -211,7 +211,7 @@ def test_what_a_crashed_try_left_is_not_shown_as_the_attempt(tmp_path):
     with RunStore.create(tmp_path / "run", make_manifest()) as store:
         for record in [*sample_records(store)[:3], JobStarted(time=TIME, task="Fast", attempt=1)]:
             store.append(record)
-        for record in sample_records(store)[3:5]:
+        for record in sample_records(store)[4:6]:
             store.append(record)
     (attempt,) = load_report(tmp_path / "run").attempts
     assert (attempt.evaluations, attempt.events, attempt.row.valid) == ([], [], True)

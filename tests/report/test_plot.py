@@ -57,3 +57,26 @@ def test_faster_marks_are_right_of_parity_and_slower_ones_left():
     fast, slow = [float(e.get("cx", "nan")) for e in root.iter() if e.tag.endswith("circle")]
     (parity,) = [float(e.get("x1", "nan")) for e in root.iter() if e.get("class") == "parity"]
     assert slow < parity < fast
+
+
+def test_a_pair_of_targets_is_two_marks_on_one_line_and_entries_have_colours_and_a_legend():
+    marks = [
+        Mark("a", 1, 2.0, "", "wse3", "first"),
+        Mark("a", 1, 1.5, "", "wse2", "second"),
+        Mark("a", 1, 9.0, "", "wse3", "hacked", trusted=False),
+    ]
+    root = ElementTree.fromstring(speedup_svg(marks))
+    texts = {e.text: float(e.get("y", "nan")) for e in root.iter() if e.tag.endswith("text")}
+    assert {"first", "second", "hacked"} <= texts.keys()
+    assert max(texts.values()) < float(root.get("height", "nan"))
+    middle = texts["a"] - 4
+    circles = [e.get("class") for e in root.iter() if e.tag.endswith("circle") and _near(e, "cy", middle)]
+    diamonds = [e.get("class") for e in root.iter() if e.tag.endswith("polygon") and _near(e, "points", middle)]
+    assert (sorted(circles), diamonds) == (["e0", "e2 hollow"], ["e1"])
+
+
+def _near(element: ElementTree.Element, attribute: str, y: float) -> bool:
+    """Whether a mark lies on the line at this height; a diamond's second corner does."""
+    text = element.get(attribute, "nan")
+    value = text.split()[1].split(",")[1] if " " in text else text
+    return abs(float(value) - y) < 0.2
