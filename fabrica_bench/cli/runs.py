@@ -40,12 +40,9 @@ def make_config(
     Raises:
         UnknownNameError: A word is none of its option's values, or there is no such agent.
     """
-    from fabrica_bench.models.selection import NO_MODEL, VARIABLE, public_name
     from fabrica_bench.plugins import find_agent
     from fabrica_bench.runs.config import RunConfig
 
-    word = model or os.environ.get(VARIABLE) or NO_MODEL
-    public_name(word)
     return RunConfig(
         agent=find_agent(agent).name,
         tasks=tuple(tasks),
@@ -56,7 +53,7 @@ def make_config(
         workflow=checked_choice("--workflow", workflow, WORKFLOWS),
         repeat=repeat,
         budget=make_budget(limits),
-        model=_absolute(word),
+        model=model_word(model),
         requests_per_minute=requests_per_minute,
         jobs=jobs,
         key_file=key,
@@ -97,10 +94,16 @@ def _assignment(option: str, text: str) -> tuple[str, str]:
     return name, value
 
 
-def _absolute(word: str) -> str:
-    """The word of a model with a folder or file in it made absolute: jobs run in folders of their own."""
-    from fabrica_bench.models.selection import REPLAYS
+def model_word(model: str | None) -> str:
+    """The chosen model, the environment's, or none; a folder or file in it is made absolute, as jobs have their own.
 
+    Raises:
+        FabricaError: The word isn't understood.
+    """
+    from fabrica_bench.models.selection import NO_MODEL, REPLAYS, VARIABLE, public_name
+
+    word = model or os.environ.get(VARIABLE) or NO_MODEL
+    public_name(word)
     kind, _, rest = word.partition(":")
     return f"{kind}:{Path(rest).absolute()}" if kind in ("exchange", *REPLAYS) else word
 

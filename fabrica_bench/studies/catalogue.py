@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError
 from fabrica_bench.studies.protocol import Arm, Study
-from fabrica_bench.tasks import CatalogueEntry, load_catalogue
+from fabrica_bench.tasks import CatalogueEntry, list_tasks, load_catalogue
 from fabrica_bench.tasks.selection import TaskFilter, parse_filters
 from fabrica_bench.tasks.spec import read_yaml
 
@@ -54,6 +54,14 @@ def catalogue_tasks(arm: Arm) -> list[CatalogueEntry]:
     return [entry for entry in load_catalogue() if all(_meets(entry, condition) for condition in conditions)]
 
 
+def denominator(study: Study, arm: Arm) -> int:
+    """Attempts of an arm by its protocol: of the frozen catalogue's tasks, and in a study of your own of yours too."""
+    names = {entry.name for entry in catalogue_tasks(arm)}
+    if not study.published:
+        names |= {task.name for task in list_tasks(arm.filter)}
+    return len(names) * arm.repeat
+
+
 def _meets(entry: CatalogueEntry, condition: TaskFilter) -> bool:
     """As `TaskFilter.matches`, which needs a written spec."""
     if condition.key == "set":
@@ -76,8 +84,7 @@ def _load(path: Path) -> Study:
         ) from error
     for arm in study.arms:
         parse_filters(arm.filter)
-        expected = len(catalogue_tasks(arm)) * arm.repeat
-        if arm.denominator is not None and arm.denominator != expected:
+        if arm.denominator is not None and arm.denominator != (expected := denominator(study, arm)):
             raise FabricaError(
                 f"arm {arm.name}: the denominator is {arm.denominator}, but its filter and repeats give {expected}",
                 place=str(path),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.models.selection import NO_MODEL
 from fabrica_bench.plugins import Budget, load_plugins
 from fabrica_bench.runs.config import DEFAULT_BUDGET, RunConfig
 from fabrica_bench.runs.execution import finished_jobs
@@ -65,13 +66,15 @@ class StudyPlan:
     study: Study
     runs: tuple[PlannedRun, ...]
     prices: Prices
-    deterministic: bool
 
     def estimate(self) -> dict[str, Any]:
-        """Upper bounds of what is still to be spent; `cost_usd` is None when the price isn't known."""
+        """Upper bounds of what is still to be spent; `cost_usd_at_most` is None when the price isn't known."""
         agents = [run for run in self.runs if not run.control]
-        evaluations = sum(run.owed * run.config.budget.evaluations for run in agents)
-        tokens = 0 if self.deterministic else sum(run.owed * run.config.budget.tokens for run in agents)
+        # A replay scores what is there: its agent does nothing.
+        working = [] if self.study.kind == "replay" else agents
+        evaluations = sum(run.owed * run.config.budget.evaluations for run in working)
+        tokens = sum(_tokens(run) for run in working)
+        costs = [self._cost(run) for run in working]
         owed = sum(run.owed for run in self.runs)
         core_s = evaluations * EVALUATION_S + owed * SCORING_S
         return {
@@ -80,15 +83,24 @@ class StudyPlan:
             "evaluations_at_most": evaluations,
             "tokens_at_most": tokens,
             "core_hours_at_most": round(core_s / 3600, 2),
-            "cost_usd_at_most": self._cost(tokens),
+            "cost_usd_at_most": None if None in costs else round(sum(cost for cost in costs if cost is not None), 2),
         }
 
-    def _cost(self, tokens: int) -> float | None:
+    def _cost(self, run: PlannedRun) -> float | None:
+        """US dollars that a run may still cost: by its tokens, by its limit per attempt, and by its own limit."""
+        tokens = _tokens(run)
         if tokens == 0:
             return 0.0
-        known = [price for price in (self.prices.input_usd, self.prices.output_usd) if price is not None]
-        # Which tokens are output isn't known beforehand: the dearer price bounds the cost.
-        return round(tokens / 1e6 * max(known), 2) if len(known) == 2 else None
+        prices, config = (self.prices.input_usd, self.prices.output_usd), run.config
+        bounds = [config.max_cost, None if config.budget.cost_usd is None else run.owed * config.budget.cost_usd]
+        if None not in prices:
+            # Which tokens are output isn't known beforehand: the dearer price bounds the cost.
+            bounds.append(tokens / 1e6 * max(price for price in prices if price is not None))
+        return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def _tokens(run: PlannedRun) -> int:
+    return 0 if run.config.model == NO_MODEL else run.owed * run.config.budget.tokens
 
 
 def plan_study(
@@ -101,6 +113,8 @@ def plan_study(
     limit: int | None = None,
     prices: Prices | None = None,
     replay: Path | None = None,
+    model: str = NO_MODEL,
+    only_shown: bool = False,
     overrides: Mapping[str, Any] | None = None,
 ) -> StudyPlan:
     """The runs of a study with an agent.
@@ -114,6 +128,8 @@ def plan_study(
         limit: Only the first so many tasks of each arm; such a study is partial and says so.
         prices: For the estimate of the cost.
         replay: Finished run whose candidates a `replay` study scores.
+        model: Of the agent in every arm, see `RunConfig`; controls have none.
+        only_shown: The plan won't be run, so a `replay` study needs no run yet.
         overrides: Further fields of every `RunConfig`, e.g. `cluster`.
 
     Raises:
@@ -127,7 +143,7 @@ def plan_study(
                 remedy="see `fabrica-bench agents`; a published study is not run without its controls",
                 code=ExitCode.USAGE,
             )
-    if (study.kind == "replay") != (replay is not None):
+    if (study.kind == "replay") != (replay is not None) and not (only_shown and replay is None):
         raise FabricaError(
             f"study {study.name} {'replays a finished run: name it' if study.kind == 'replay' else 'replays nothing'}",
             place="--run",
@@ -146,11 +162,9 @@ def plan_study(
                 runs.append(
                     _run(study, arm, control, folder, tasks, limit, {**common, "repeat": 1}, root=out, control=True)
                 )
-        more = {**common, "replay": replay} if replay is not None else common
-        runs.append(
-            _run(study, arm, agent, out / arm.name / "run", tasks, limit, {"repeat": arm.repeat, **more}, root=out)
-        )
-    return StudyPlan(study, tuple(runs), prices or Prices(), agents[agent].model == "deterministic")
+        more = {**common, "repeat": arm.repeat, "replay": replay, "model": model}
+        runs.append(_run(study, arm, agent, out / arm.name / "run", tasks, limit, more, root=out))
+    return StudyPlan(study, tuple(runs), prices or Prices())
 
 
 def control_folder(out: Path, arm: Arm, control: str) -> Path:

@@ -28,11 +28,17 @@ class ArmBudget(_Model):
         evaluations: Compiles and visible runs together.
         wall_s: Wall-clock seconds.
         tokens: Model tokens, input and output together.
+        cost_usd: US dollars for the model.
+        attempts: Different programs that may be evaluated until one is valid on the visible inputs.
+        optimizations: Different programs that may be evaluated after that.
     """
 
     evaluations: int | None = Field(default=None, ge=1)
     wall_s: float | None = Field(default=None, gt=0)
     tokens: int | None = Field(default=None, ge=0)
+    cost_usd: float | None = Field(default=None, ge=0)
+    attempts: int | None = Field(default=None, ge=1)
+    optimizations: int | None = Field(default=None, ge=0)
 
 
 class Arm(_Model):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fabrica_bench.errors import FabricaError
 from fabrica_bench.report.data import RunReport, load_report
+from fabrica_bench.report.document import build_document
 from fabrica_bench.report.figures import Figures, figures, figures_json
+from fabrica_bench.report.html import render_page
 from fabrica_bench.report.ranking import Entry, compare_entries, control_holds
 from fabrica_bench.report.tables import cell_text, number_text, percent_text, ratio_text
 from fabrica_bench.runs.store import MANIFEST_NAME
+from fabrica_bench.runs.summary import RunRow
 from fabrica_bench.runs.usage import Usage, total_usage
 from fabrica_bench.scoring.glossary import GLOSSARY, markdown_glossary
 from fabrica_bench.scoring.statistics import Interval, bootstrap_geometric_mean, geometric_mean
@@ -29,6 +32,7 @@ class ArmResult:
         report: Its run; None when it hasn't begun.
         planned: Its denominator: attempts by the protocol, whatever was written or run.
         controls: For each control whether it holds; None when it hasn't finished.
+        control_reports: Their runs by place in the study's folder, as far as they have begun.
     """
 
     name: str
@@ -39,6 +43,7 @@ class ArmResult:
     usage: Usage
     controls: dict[str, bool | None]
     proxies: ProxyScore | None = None
+    control_reports: dict[str, RunReport] = field(default_factory=dict)
 
     @property
     def publishable(self) -> bool:
@@ -53,16 +58,28 @@ class ArmResult:
 
 @dataclass(frozen=True)
 class Transfer:
-    """One task on two targets: speed-ups over the reference of the same target, and their ratio."""
+    """One program on two targets: its speed-up over the reference of the same target on each, and their ratio.
+
+    Attributes:
+        first, second: (reference cycles, cycles) on that target; None where it isn't valid there.
+    """
 
     task: str
-    first: float
-    second: float
+    attempt: int
+    first: tuple[int, int] | None
+    second: tuple[int, int] | None
 
     @property
-    def ratio(self) -> float:
-        """Speed-up on the second target divided by that on the first."""
-        return self.second / self.first
+    def speedups(self) -> tuple[float | None, float | None]:
+        """Reference cycles divided by cycles on the first and on the second target."""
+        first, second = (None if pair is None else pair[0] / pair[1] for pair in (self.first, self.second))
+        return first, second
+
+    @property
+    def ratio(self) -> float | None:
+        """Speed-up on the second target divided by that on the first; None unless it is valid on both."""
+        first, second = self.speedups
+        return None if first is None or second is None else second / first
 
 
 @dataclass(frozen=True)
@@ -75,12 +92,16 @@ class StudyResult:
     transfers: tuple[Transfer, ...] = ()
 
     @property
-    def transfer_mean(self) -> tuple[float, Interval] | None:
-        """Geometric mean of the transfer ratios with its interval; None without any."""
-        ratios = {item.task: [item.ratio] for item in self.transfers}
+    def transfer_mean(self) -> tuple[float, Interval, int] | None:
+        """Geometric mean of the transfer ratios, its interval over tasks, and how many tasks; None without any."""
+        ratios: dict[str, list[float]] = {}
+        for item in self.transfers:
+            if item.ratio is not None:
+                ratios.setdefault(item.task, []).append(item.ratio)
         if not ratios:
             return None
-        return geometric_mean([item.ratio for item in self.transfers]), bootstrap_geometric_mean(ratios)
+        mean = geometric_mean([ratio for found in ratios.values() for ratio in found])
+        return mean, bootstrap_geometric_mean(ratios), len(ratios)
 
 
 def load_results(study: Study, out: Path, denominators: dict[str, int]) -> StudyResult:
@@ -112,16 +133,21 @@ def load_results(study: Study, out: Path, denominators: dict[str, int]) -> Study
 
 
 def transfer_table(first: RunReport | None, second: RunReport | None) -> tuple[Transfer, ...]:
-    """The tasks that are valid on both targets, in the order of the first; the first attempt at each."""
+    """Every program that was judged on both targets, in the order of the first."""
     if first is None or second is None:
         return ()
-    others = {(row.task, row.attempt): row.speedup for row in second.summary.rows}
-    pairs = [(row.task, row.speedup, others.get((row.task, row.attempt))) for row in first.summary.rows]
-    found: dict[str, Transfer] = {}
-    for task, one, other in pairs:
-        if one is not None and other is not None:
-            found.setdefault(task, Transfer(task, one, other))
-    return tuple(found.values())
+    others = {(row.task, row.attempt): row for row in second.summary.rows}
+    return tuple(
+        Transfer(row.task, row.attempt, _cycles(row), _cycles(others[row.task, row.attempt]))
+        for row in first.summary.rows
+        if (row.task, row.attempt) in others
+    )
+
+
+def _cycles(row: RunRow) -> tuple[int, int] | None:
+    if row.reference_cycles is None or row.cycles is None:
+        return None
+    return row.reference_cycles, row.cycles
 
 
 def results_json(result: StudyResult) -> str:
@@ -132,12 +158,10 @@ def results_json(result: StudyResult) -> str:
         "title": result.study.title,
         "arms": [_arm_json(arm) for arm in result.arms],
         "findings": list(result.findings),
-        "transfers": [
-            {"task": t.task, "speedup_first": t.first, "speedup_second": t.second, "transfer_ratio": t.ratio}
-            for t in result.transfers
-        ],
+        "transfers": [_transfer_json(item) for item in result.transfers],
         "transfer_geometric_mean": None if mean is None else mean[0],
         "transfer_interval": None if mean is None else list(mean[1]),
+        "transfer_tasks": 0 if mean is None else mean[2],
         "notes": list(result.study.notes),
         "glossary": dict(GLOSSARY),
     }
@@ -158,33 +182,63 @@ def results_markdown(result: StudyResult) -> str:
         ]
         lines += [_proxy_line(arm.name, arm.proxies) for arm in result.arms if arm.proxies]
         lines.append("")
-    if result.transfers:
-        lines += ["| task | speed-up, first | speed-up, second | transfer (ratio) |", "|---|---:|---:|---:|"]
-        lines += [f"| {cell_text(t.task)} | {t.first:.3f} | {t.second:.3f} | {t.ratio:.3f} |" for t in result.transfers]
-        mean = result.transfer_mean
-        assert mean is not None
-        lines += ["", f"Geometric mean of the transfer {mean[0]:.3f} {mean[1]} over {len(result.transfers)} tasks.", ""]
+    lines += _transfer_lines(result) if result.transfers else []
     lines += [*(f"- {cell_text(text)}" for text in result.findings), ""] if result.findings else []
     lines += [*(f"> {text}" for text in result.study.notes), ""] if result.study.notes else []
     return "\n".join([*lines, "## Words", "", *markdown_glossary()]) + "\n"
 
 
+def results_html(result: StudyResult) -> str:
+    """One page over the arms and their controls: plot, matrix and every attempt; the arms stay entries of their own."""
+    arms = [Entry(arm.name, arm.report) for arm in result.arms if arm.report is not None]
+    controls = {name: report for arm in result.arms for name, report in arm.control_reports.items()}
+    return render_page(build_document([*arms, *(Entry(*found) for found in controls.items())]), result.study.title)
+
+
+def _transfer_json(item: Transfer) -> dict[str, Any]:
+    found: dict[str, Any] = {"task": item.task, "attempt": item.attempt}
+    for place, pair, speedup in zip(("first", "second"), (item.first, item.second), item.speedups, strict=True):
+        reference, cycles = pair or (None, None)
+        found |= {f"reference_cycles_{place}": reference, f"cycles_{place}": cycles, f"speedup_{place}": speedup}
+    return {**found, "transfer_ratio": item.ratio}
+
+
+def _transfer_lines(result: StudyResult) -> list[str]:
+    """The paired targets as a table: what each speed-up is made of, and what carries over."""
+    one, other = (arm.name for arm in result.arms)
+    heads = [f"{what}, {place}" for place in (one, other) for what in ("reference cycles", "cycles", "speed-up")]
+    lines = [f"| task | {' | '.join(heads)} | transfer (ratio) |", f"|---{'|---:' * 7}|"]
+    for item in result.transfers:
+        name = item.task if item.attempt == 1 else f"{item.task} #{item.attempt}"
+        cells = [cell_text(name)]
+        for pair, speedup in zip((item.first, item.second), item.speedups, strict=True):
+            cells += [*map(number_text, pair or (None, None)), ratio_text(speedup)]
+        lines.append(f"| {' | '.join([*cells, ratio_text(item.ratio)])} |")
+    mean = result.transfer_mean
+    text = "No program is valid on both targets, so there is no transfer."
+    if mean is not None:
+        text = (
+            f"Geometric mean of the transfer {mean[0]:.3f} {mean[1]} over the {mean[2]} tasks that are valid on both."
+        )
+    return [*lines, "", text, ""]
+
+
 def _arm(study: Study, arm: Arm, out: Path, planned: int) -> ArmResult:
     name, what, folder = arm.name, arm.what, out / arm.name
-    controls = {control: _control(control_folder(out, arm, control)) for control in study.controls}
+    controls: dict[str, bool | None] = {}
+    runs: dict[str, RunReport] = {}
+    for control in study.controls:
+        place = control_folder(out, arm, control)
+        begun = load_report(place) if (place / MANIFEST_NAME).exists() else None
+        controls[control] = None if begun is None or begun.summary.partial else control_holds(begun)
+        if begun is not None:
+            runs[f"{control} ({place.parent.name})"] = begun
     if not (folder / "run" / MANIFEST_NAME).exists():
-        return ArmResult(name, what, None, planned, None, Usage(), controls)
+        return ArmResult(name, what, None, planned, None, Usage(), controls, None, runs)
     report = load_report(folder / "run")
     usage = total_usage(attempt.usage for attempt in report.attempts)
     proxies = proxy_scores(report) if study.kind == "proxy" else None
-    return ArmResult(name, what, report, planned, figures(report.summary), usage, controls, proxies)
-
-
-def _control(folder: Path) -> bool | None:
-    if not (folder / MANIFEST_NAME).exists():
-        return None
-    report = load_report(folder)
-    return None if report.summary.partial else control_holds(report)
+    return ArmResult(name, what, report, planned, figures(report.summary), usage, controls, proxies, runs)
 
 
 def _state(arm: ArmResult) -> str:

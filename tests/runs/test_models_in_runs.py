@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.answering import answers
 from helpers.double_it import expert, plain
 from models.model_server import model_server
 
@@ -27,20 +25,6 @@ from fabrica_bench.tasks import load_task
 
 Config = Callable[..., RunConfig]
 TOKENS = Budget(evaluations=5, wall_s=30, tokens=1000)
-
-
-def answers(folder: Path, text: str) -> threading.Thread:
-    """Somebody who answers the first request with a program."""
-
-    def work() -> None:
-        deadline = time.monotonic() + 60
-        while not (folder / "0001.request.json").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        (folder / "0001.answer.json").write_text(json.dumps({"answer": {"pe.csl": text}}), encoding="utf-8")
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    return thread
 
 
 def model_calls(out: Path) -> list[dict[str, Any]]:

@@ -7,15 +7,31 @@ from pathlib import Path
 
 import pytest
 import yaml
+from helpers.answering import answers
+from helpers.double_it import plain
+from helpers.many_runs import invalid, write_run
+from helpers.sample_run import make_valid
 
 from fabrica_bench.cli.main import main
 from fabrica_bench.errors import FabricaError, UnknownNameError
+from fabrica_bench.report import load_report
+from fabrica_bench.report.figures import figures
 from fabrica_bench.runs.summary import load_summary
+from fabrica_bench.runs.usage import Usage
+from fabrica_bench.scoring.verdict import Predicate
 from fabrica_bench.studies import list_studies, load_study, plan_study, study_json_schema
 from fabrica_bench.studies.planning import Prices
 from fabrica_bench.studies.protocol import CONTROLS
 from fabrica_bench.studies.proxy import chrf, vocabulary
-from fabrica_bench.studies.results import load_results, results_json, results_markdown
+from fabrica_bench.studies.results import (
+    ArmResult,
+    StudyResult,
+    load_results,
+    results_html,
+    results_json,
+    results_markdown,
+    transfer_table,
+)
 from fabrica_bench.studies.running import run_study
 
 NAMES = [study.name for study in list_studies()]
@@ -157,6 +173,91 @@ def test_a_replay_scores_the_same_candidates_on_two_targets(tmp_path, toys):
     result = load_results(replay, out, {"first": 1, "second": 1})
     assert [item.ratio for item in result.transfers] == [1.0]
     assert "transfer (ratio)" in results_markdown(result)
+    page = results_html(result)
+    assert ("<circle" in page, "<polygon" in page) == (True, True)  # the pair of targets is two marks
+
+
+def replayed(cycles: dict[str, tuple[tuple[int, int] | None, tuple[int, int] | None]], folder: Path) -> StudyResult:
+    """Results of the published replay with (cycles, reference cycles) of every task on its two targets."""
+    study = load_study("hardware-replay")
+    reports = []
+    for place in (0, 1):
+        verdicts = {
+            task: make_valid(*pair[place]) if pair[place] else invalid(Predicate.CORRECT, "differs")
+            for task, pair in cycles.items()
+        }
+        reports.append(load_report(write_run(folder / str(place), f"target{place}", verdicts)))
+    arms = tuple(
+        ArmResult(arm.name, arm.what, report, 14, figures(report.summary), Usage(), {})
+        for arm, report in zip(study.arms, reports, strict=True)
+    )
+    return StudyResult(study, arms, (), transfer_table(*reports))
+
+
+def test_the_transfer_is_the_ratio_of_the_speed_ups_each_over_its_own_targets_reference(tmp_path):
+    pairs = {"GEMV": ((100, 200), (400, 600)), "GEMM": ((50, 100), None), "CG": ((100, 100), (50, 150))}
+    result = replayed(pairs, tmp_path)
+    assert [item.ratio for item in result.transfers] == [pytest.approx(1.5 / 2), None, pytest.approx(3.0)]
+    mean, interval, tasks = result.transfer_mean
+    assert (mean, tasks) == (pytest.approx((0.75 * 3) ** 0.5), 2)
+    assert interval.low <= mean <= interval.high
+    table = [line for line in results_markdown(result).splitlines() if line.startswith(("| GEM", "| CG"))]
+    assert table[0] == "| GEMV | 200 | 100 | 2.000 | 600 | 400 | 1.500 | 0.750 |"
+    assert table[1] == "| GEMM | 100 | 50 | 2.000 | – | – | – | – |"
+    first = json.loads(results_json(result))["transfers"][0]
+    assert (first["reference_cycles_second"], first["cycles_second"], first["speedup_second"]) == (600, 400, 1.5)
+
+
+def test_without_a_program_that_is_valid_on_both_targets_there_is_no_transfer(tmp_path):
+    result = replayed({"GEMV": ((100, 200), None)}, tmp_path)
+    assert result.transfer_mean is None
+    assert "there is no transfer" in results_markdown(result)
+    assert json.loads(results_json(result))["transfer_geometric_mean"] is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_dry_run_of_every_study_prints_what_it_may_cost_and_does_nothing(name, capsys, tmp_path):
+    words = ["study", "run", name, "--agent", "fabrica", "--out", str(tmp_path / "s"), "--dry-run"]
+    assert main([*words, "--model", "anthropic:some", "--price-in", "3", "--price-out", "15", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert {run["config"]["model"] for run in plan["runs"] if run["control"]} == {"lowering"}
+    assert {run["config"]["model"] for run in plan["runs"] if not run["control"]} == {"anthropic:some"}
+    bounds = plan["estimate"]
+    assert bounds["attempts"] == sum(arm.denominator for arm in load_study(name).arms)
+    if name == "hardware-replay":  # the agent doesn't work, whatever its model is
+        assert (bounds["tokens_at_most"], bounds["cost_usd_at_most"], bounds["evaluations_at_most"]) == (0, 0, 0)
+    else:
+        assert bounds["cost_usd_at_most"] == pytest.approx(bounds["tokens_at_most"] * 15e-6)
+    assert main(words) == 0
+    assert "estimate:" in capsys.readouterr().out
+    assert not (tmp_path / "s").exists()
+
+
+def test_limits_of_cost_bound_the_estimate_where_no_price_is_known(tmp_path):
+    arms = [{"name": "a", "what": "b", "filter": ["name=GEMV"], "repeat": 3, "budget": {"cost_usd": 0.5}}]
+    study = load_study(str(own_study(tmp_path, arms=arms, compare=[])))
+    plan = plan_study(study, agent="single-shot", out=tmp_path, model="anthropic:some", overrides={"max_cost": 1.2})
+    assert plan.estimate()["cost_usd_at_most"] == pytest.approx(1.2)
+    plan = plan_study(study, agent="single-shot", out=tmp_path, model="anthropic:some")
+    assert plan.estimate()["cost_usd_at_most"] == pytest.approx(1.5)
+    free = load_study(str(own_study(tmp_path, arms=[{**arms[0], "budget": {}}], compare=[])))
+    assert (
+        plan_study(free, agent="single-shot", out=tmp_path, model="anthropic:some").estimate()["cost_usd_at_most"]
+        is None
+    )
+
+
+def test_the_agent_of_a_study_asks_the_model_that_was_named(tmp_path, toys, capsys):
+    arms = [{"name": "only", "what": "a", "filter": ["name=Double-It"], "toolchain": "scripted"}]
+    path = own_study(tmp_path, arms=arms, compare=[])
+    words = ["study", "run", str(path), "--agent", "single-shot", "--out", str(toys), "--json"]
+    thread = answers(tmp_path / "x", plain())
+    assert main([*words, "--model", f"exchange:{tmp_path / 'x'}"]) == 0
+    thread.join()
+    (arm,) = json.loads(capsys.readouterr().out)["arms"]
+    assert (arm["valid"], arm["usage"]["calls"]) == (1, 1)
+    assert (arm["denominator"], arm["state"]) == (1, "complete, controls hold")  # a task of one's own counts too
+    assert {path.name for path in toys.glob("study.*")} == {"study.html", "study.json", "study.md"}
 
 
 def test_the_command_line_shows_lists_and_plans(capsys, tmp_path):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,8 +25,6 @@ from fabrica_bench.errors import ExitCode
 
 if TYPE_CHECKING:
     from fabrica_bench.studies import Study, StudyPlan
-
-MODEL_VARIABLE: Final = "FABRICA_AGENT_MODEL"
 
 study = typer.Typer(
     name="study",
@@ -61,6 +58,7 @@ def list_command(json: JsonOption = False) -> None:
 def show(name: StudyArgument, json: JsonOption = False) -> None:
     """Show a study: its question, arms, controls and notes."""
     from fabrica_bench.studies import load_study
+    from fabrica_bench.studies.catalogue import denominator
 
     found = load_study(name)
     if json:
@@ -72,7 +70,7 @@ def show(name: StudyArgument, json: JsonOption = False) -> None:
         console.write(f"  {arm.name}: {arm.what}")
         console.write(
             f"    {' '.join(arm.filter)}, {arm.workflow}, {arm.arch}, {arm.toolchain}, size {arm.size}, "
-            f"{arm.repeat} per task, denominator {arm.denominator}; {options}"
+            f"{arm.repeat} per task, denominator {denominator(found, arm)}; {options}"
         )
     console.write(f"controls: {', '.join(found.controls) or 'none'}")
     for text in found.notes:
@@ -100,7 +98,10 @@ def run(
     name: StudyArgument,
     agent: Annotated[str, typer.Option("--agent", metavar="NAME", help="The agent; see `fabrica-bench agents`.")],
     model: Annotated[
-        str | None, typer.Option("--model", metavar="MODEL", help=f"The agent's model. [default: ${MODEL_VARIABLE}]")
+        str | None,
+        typer.Option(
+            "--model", metavar="MODEL", help="The agent's model, as `run` takes it. [default: $FABRICA_AGENT_MODEL]"
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Folder of the study. [default: studies/STUDY-AGENT]")
@@ -122,6 +123,7 @@ def run(
     max_cost: Annotated[
         float | None, typer.Option("--max-cost", metavar="USD", min=0.01, help="Limit of the cost of each run.")
     ] = None,
+    rpm: Annotated[float | None, typer.Option("--rpm", metavar="N", min=0.01, help="Model calls per minute.")] = None,
     tasks: TasksOption = None,
     key: KeyOption = None,
     cluster: ClusterOption = None,
@@ -136,14 +138,12 @@ def run(
     study stops.
     """
     from fabrica_bench.cli.progress import progress_display
-    from fabrica_bench.cli.runs import available_cores
+    from fabrica_bench.cli.runs import available_cores, model_word
     from fabrica_bench.studies.catalogue import load_study
     from fabrica_bench.studies.planning import Prices, plan_study
     from fabrica_bench.studies.running import run_study
 
     use_tasks(tasks)
-    if model is not None:
-        os.environ[MODEL_VARIABLE] = model
     protocol = load_study(name)
     folder = out if out is not None else Path("studies") / f"{protocol.name}-{agent}"
     plan = plan_study(
@@ -155,7 +155,9 @@ def run(
         limit=limit,
         prices=Prices(price_in, price_out),
         replay=replayed,
-        overrides={"key_file": key, "cluster": cluster, "max_cost": max_cost},
+        model=model_word(model),
+        only_shown=dry_run,
+        overrides={"key_file": key, "cluster": cluster, "max_cost": max_cost, "requests_per_minute": rpm},
     )
     if dry_run and json:
         console.write_json(_plan_json(plan))
@@ -174,7 +176,7 @@ def report(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the study.")],
     json: JsonOption = False,
 ) -> None:
-    """Show what came out of a study, finished or not, and write study.md and study.json."""
+    """Show what came out of a study, finished or not, and write study.html, study.md and study.json."""
     from fabrica_bench.studies.catalogue import load_study
 
     _write_results(load_study(name), out, None, json)
@@ -182,18 +184,19 @@ def report(
 
 def _write_results(protocol: Study, folder: Path, plan: StudyPlan | None, json: bool) -> None:
     from fabrica_bench.report.writer import write_whole
-    from fabrica_bench.studies.catalogue import catalogue_tasks
-    from fabrica_bench.studies.results import load_results, results_json, results_markdown
+    from fabrica_bench.studies.catalogue import denominator
+    from fabrica_bench.studies.results import load_results, results_html, results_json, results_markdown
 
-    denominators = {arm.name: len(catalogue_tasks(arm)) * arm.repeat for arm in protocol.arms}
+    denominators = {arm.name: denominator(protocol, arm) for arm in protocol.arms}
     result = load_results(protocol, folder, denominators)
     write_whole(folder / "study.md", results_markdown(result))
     write_whole(folder / "study.json", results_json(result))
+    write_whole(folder / "study.html", results_html(result))
     if json:
         console.write(results_json(result).rstrip("\n"))
     else:
         console.write(results_markdown(result).split("\n## Words")[0].rstrip())
-        console.write(f"\n{folder / 'study.md'}")
+        console.write("\n" + "\n".join(str(folder / f"study.{suffix}") for suffix in ("md", "json", "html")))
     if not all(arm.controls_hold for arm in result.arms) and protocol.published:
         raise typer.Exit(ExitCode.HARNESS)
 
