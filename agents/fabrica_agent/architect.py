@@ -52,6 +52,13 @@ def design(analysis: SourceAnalysis, facts: TaskFacts, sizes: dict[str, int]) ->
     return result_design
 
 
+def alternatives(chosen: Design) -> tuple[Design, ...]:
+    """Designs in the order in which to try them: without communication where that is enough, else with it."""
+    if chosen.decomposition is not Decomposition.BLOCK_PER_PE:
+        return (chosen,)
+    return chosen, chosen.model_copy(update={"decomposition": Decomposition.GATHERED, "notes": ()})
+
+
 def _by_symbol(placements: Sequence[Placement]) -> dict[str, Placement]:
     return {p.symbol: p for p in placements}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fabrica_agent.extraction.commands import sizes
 from fabrica_agent.extraction.host import observe
 from fabrica_agent.extraction.layout import layout_facts, tile_values, window_facts
-from fabrica_agent.records import FunctionFact, LayoutFacts, TaskFacts, WindowFact
+from fabrica_agent.mesh.channels import read_mesh
+from fabrica_agent.records import FunctionFact, LayoutFacts, ParamFact, TaskFacts, WindowFact
 from fabrica_bench.plugins import AgentGaveUp, TaskView
 
 
@@ -35,7 +36,7 @@ def extract(view: TaskView) -> TaskFacts:
     Raises:
         AgentGaveUp: The visible files don't say what the compute file has to offer.
     """
-    layout = layout_facts(_layout(view), view.size, "layout.csl")
+    layout = _completed(layout_facts(_layout(view), view.size, "layout.csl"), view)
     window = window_facts({n: t for n, t in view.files.items() if n != layout.compute_file}, layout.functions)
     script = view.files.get("run.py", "")
     modules = {n.removesuffix(".py"): t for n, t in view.files.items() if n.endswith(".py") and n != "run.py"}
@@ -47,6 +48,17 @@ def extract(view: TaskView) -> TaskFacts:
         entry=_entry(layout, window, host.launches),
         sizes=sizes(view.files) or {"given": dict(view.size)},
     )
+
+
+def _completed(layout: LayoutFacts, view: TaskView) -> LayoutFacts:
+    """With what the text alone doesn't show: parameters from several structs, a mesh that a function gives."""
+    if layout.params and layout.width is not None and layout.height is not None:
+        return layout
+    mesh = read_mesh(view.files, view.size, view.arch)
+    if mesh is None:
+        return layout
+    params = layout.params or tuple(ParamFact(name=n, type=mesh.types.get(n)) for n in mesh.params)
+    return layout.model_copy(update={"params": params, "width": mesh.width, "height": mesh.height})
 
 
 def _entry(layout: LayoutFacts, window: WindowFact, launches: tuple[str, ...]) -> FunctionFact:

@@ -207,6 +207,7 @@ class Decomposition(StrEnum):
     SINGLE_PE = "one PE"
     REPLICATED = "every PE does the same work on its own copy"
     BLOCK_PER_PE = "one CUDA block per PE, no communication"
+    GATHERED = "PEs gather the data that their results depend on, and each hands over its own part"
 
 
 @unique

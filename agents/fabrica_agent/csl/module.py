@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fabrica_agent.csl.exchange import Exchange, Fabric, Transfers
 from fabrica_agent.csl.expressions import Expressions, float_text
 from fabrica_agent.csl.functions import HELPERS
 from fabrica_agent.csl.names import Identifiers
@@ -76,12 +77,14 @@ class Variant:
         shape: The fixed parts; only the lengths of exports may differ between variants of a file.
         sizes: Values of the size parameters that the compute file gets.
         options: How it was lowered.
+        exchange: Data that PEs bring each other before the program, and hand over after it.
     """
 
     program: Program
     shape: ModuleShape
     sizes: Mapping[str, int]
     options: Options
+    exchange: Exchange | None = None
 
 
 HEADER = (
@@ -105,7 +108,7 @@ def write_module(variants: Sequence[Variant]) -> str:
 class _Section:
     """One variant's part of the file: its private arrays, descriptors and body."""
 
-    def __init__(self, variant: Variant, identifiers: Identifiers) -> None:
+    def __init__(self, variant: Variant, identifiers: Identifiers, fabric: Fabric) -> None:
         program = variant.program
         self.variant = variant
         self.identifiers = identifiers
@@ -124,6 +127,9 @@ class _Section:
         statements.counters = {s.var for s in walk_stmts(program.body) if isinstance(s, For)}
         self.body = statements.block(program.body, 0, frozenset(v.name for v in program.args))
         self.statements = statements
+        self.transfers = None if variant.exchange is None else Transfers(variant.exchange, fabric, identifiers)
+        if self.transfers is not None:
+            self.body = [*self.transfers.before, *self.body, *self.transfers.after]
         self._check_memory()
 
     def _check_memory(self) -> None:
@@ -144,6 +150,8 @@ class _Section:
         ]  # fmt: skip
         for name, text in self.statements.dsds.values():
             lines.append(f"const {name} = {text};")
+        if self.transfers is not None:
+            lines += self.transfers.declarations()
         for name, ty in sorted(self.statements.globals.items()):
             lines.append(f"var {self.identifiers.of(name)}: {ty.value} = 0.0;")
         return [*lines, *self.statements.functions]
@@ -169,7 +177,7 @@ class _Module:
     def __init__(self, variants: Sequence[Variant]) -> None:
         self.shape = variants[0].shape
         self.options = variants[0].options
-        root = Identifiers({"sys_mod", "window", "math", "i", *HELPERS})
+        root = Identifiers({"sys_mod", "window", "math", "position", "i", *HELPERS})
         for name in [p.name for p in self.shape.params] + [e.name for e in self.shape.exports] + [self.shape.entry]:
             root.keep(name)
         for argument, _ in self.shape.entry_args:
@@ -177,7 +185,8 @@ class _Module:
         for export in self.shape.exports:
             root.keep(f"{export.name}_ptr")
         self.root = root
-        self.sections = [_Section(v, root.child()) for v in variants]
+        self.fabric = Fabric(root)
+        self.sections = [_Section(v, root.child(), self.fabric) for v in variants]
         if len(variants) > 1 and len({tuple(sorted(v.sizes.items())) for v in variants}) < len(variants):
             raise UnsupportedError("the parameters of the compute file don't tell its sizes apart")
 
@@ -190,6 +199,7 @@ class _Module:
             "\n".join(self._params()),
             "\n".join(self._imports()),
             "\n".join(self._exported_arrays()),
+            "\n".join(self.fabric.declarations()),
             "\n".join(declarations),
             *(HELPERS[name] for name in helpers),
             "\n".join(self._entry()),
@@ -209,6 +219,8 @@ class _Module:
         ]
         if any(section.expressions.uses_math for section in self.sections):
             lines.append('const math = @import_module("<math>");')
+        if any(section.transfers is not None for section in self.sections):
+            lines.append('const position = @import_module("<layout>");')
         return lines
 
     def _exported_arrays(self) -> list[str]:
@@ -268,6 +280,7 @@ class _Module:
             cases = list(dict.fromkeys(cases))
             text = " or ".join(f"({c})" if " and " in c and len(cases) > 1 else c for c in cases)
             lines.append(f'  @comptime_assert({text}, "this program was compiled for other sizes");')
+        lines += self.fabric.initialisation()
         lines += [f'  @export_symbol({e.name}_ptr, "{e.name}");' for e in self.shape.exports]
         return [*lines, f"  @export_symbol({self.shape.entry});", "}"]
 

@@ -176,8 +176,8 @@ class Translator(HostCalls):
                 self.types[var.name] = ty
                 runtime.append(var)
                 return Fixed(fold.cast(var, t.ty))
-            case ConstArgument(value=value, ty=ty):
-                return Fixed(fold.const(value, ty))
+            case ConstArgument(value=value, ty=ty) if isinstance(t, ScalarType):
+                return Fixed(fold.cast(fold.const(value, ty), t.ty))
             case IgnoredArgument():
                 return Fixed(Opaque(parameter.type.spelling))
             case _:

@@ -245,18 +245,26 @@ def _fit(
     ys: npt.NDArray[np.int64],
     offsets: npt.NDArray[np.int64],
 ) -> Placement | None:
-    """Express PE and offset as affine functions of the array's coordinates; None when they aren't.
-
-    An array that isn't placed regularly by its own shape may be so as rows, one for each PE.
-    """
-    size = int(np.prod(shape)) if shape else 1
-    height, width, _ = device
-    refined = (height, width, size // (height * width))
-    for candidate in (shape, refined) if size % (height * width) == 0 else (shape,):
+    """Express PE and offset as affine functions of the array's coordinates; None when they aren't."""
+    for candidate in _refinements(shape, device):
         place = _fit_shape(name, symbol, candidate, device, flat, xs, ys, offsets)
         if place is not None:
             return place
     return None
+
+
+def _refinements(shape: tuple[int, ...], device: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Finer shapes in which an array's placement may be regular: as rows for PEs, as tiles of its last two axes."""
+    size = int(np.prod(shape)) if shape else 1
+    height, width, _ = device
+    yield shape
+    if size % (height * width) == 0:
+        yield (height, width, size // (height * width))
+    for count in (width, height):
+        if len(shape) == 1 and count > 1 and size % count == 0:
+            yield (count, size // count)
+    if len(shape) >= 2 and shape[-2] % height == 0 and shape[-1] % width == 0:
+        yield (*shape[:-2], height, shape[-2] // height, width, shape[-1] // width)
 
 
 def _fit_shape(

@@ -156,6 +156,9 @@ def _tile_params(
             else:
                 known = types.get(value.name) if isinstance(value, ast.Ident) else None
                 params.append(ParamFact(name=init.name, type=known))
+    else:
+        inits = (i for n in walk(tree) if isinstance(n, ast.InitList) for i in n.inits)
+        memcpy_param = next((i.name for i in inits if i.name and _is_memcpy(i.value, tree)), memcpy_param)
     return tuple(params), memcpy_param
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fabrica_agent.analyst import find_entry
+from fabrica_agent.csl.exchange import Exchange
 from fabrica_agent.csl.module import Export, ModuleShape, ParamDeclaration, Variant
 from fabrica_agent.cuda.source import CudaSource
 from fabrica_agent.cuda.translator import (
     Argument,
     BufferArgument,
+    ConstArgument,
     ElementArgument,
     IgnoredArgument,
     ParamArgument,
@@ -27,6 +29,10 @@ from fabrica_agent.lowering.serialise import serialise
 from fabrica_agent.lowering.simplify import simplify, tidy
 from fabrica_agent.lowering.unroll import unroll
 from fabrica_agent.lowering.vectorise import vectorise
+from fabrica_agent.mesh.channels import Mesh
+from fabrica_agent.mesh.lines import ways
+from fabrica_agent.mesh.plan import EVERYWHERE, plan_gather
+from fabrica_agent.mesh.shards import Shards, shards
 from fabrica_agent.records import Binding, BindingKind, Decomposition, Design, TaskFacts
 
 _NUMPY = {
@@ -35,13 +41,24 @@ _NUMPY = {
 }  # fmt: skip
 
 
-def lower(source: CudaSource, design: Design, facts: TaskFacts, sizes: Mapping[str, int], options: Options) -> Variant:
+def lower(
+    source: CudaSource, design: Design, facts: TaskFacts, sizes: Mapping[str, int], options: Options, mesh: Mesh | None
+) -> Variant:
     """Translate a CUDA source for a design and its sizes.
+
+    Args:
+        source: The parsed CUDA source.
+        design: Where data and work go.
+        facts: Visible facts at these sizes.
+        sizes: The size parameters.
+        options: How to lower.
+        mesh: The evaluated layout; needed for designs that communicate.
 
     Raises:
         UnsupportedError: Names the construct and its line.
     """
-    program = place(to_program(source, design, facts, sizes), design)
+    exchange = plan_exchange(design, facts, mesh)
+    program = place(to_program(source, design, facts, sizes), design, exchange)
     if options.bulk:
         program = tidy(grids(program))
     program = simplify(program)
@@ -51,7 +68,8 @@ def lower(source: CudaSource, design: Design, facts: TaskFacts, sizes: Mapping[s
         program = tidy(optimise_sections(program, backwards=options.backwards))
         program = tidy(columns_for_rows(program))
     declared = {p.name for p in facts.layout.params}
-    return Variant(program, module_shape(facts, design), {n: v for n, v in sizes.items() if n in declared}, options)
+    shape = module_shape(facts, design, {} if mesh is None else mesh.types)
+    return Variant(program, shape, {n: v for n, v in sizes.items() if n in declared}, options, exchange)
 
 
 def to_program(source: CudaSource, design: Design, facts: TaskFacts, sizes: Mapping[str, int]) -> Program:
@@ -84,6 +102,8 @@ def _argument(b: Binding, facts: TaskFacts, sizes: Mapping[str, int], arrays: Ma
         case BindingKind.ELEMENT:
             return ElementArgument(b.name, arrays[b.name][0])
         case BindingKind.SIZE:
+            if b.name not in {p.name for p in facts.layout.params}:
+                return ConstArgument(sizes[b.name], Ty.I32)
             return ParamArgument(b.name, sizes[b.name])
         case BindingKind.ARGUMENT:
             return RuntimeArgument(b.name, Ty(_entry_type(b.name, facts)))
@@ -103,17 +123,61 @@ def entry_arguments(facts: TaskFacts) -> tuple[tuple[str, str], ...]:
     return tuple(zip(names, facts.entry.args, strict=False))
 
 
-def place(program: Program, design: Design) -> Program:
+def place(program: Program, design: Design, exchange: Exchange | None = None) -> Program:
     """Serialise, and put the arrays where the design says."""
     if design.decomposition is Decomposition.BLOCK_PER_PE:
         program = blocks_to_pes(program, design.width, design.height)
     program = simplify(serialise(program), split=False)
     layouts = {p.array: Layout(p.symbol, p.shape, p.length, p.x, p.y, p.offset) for p in design.placements}
+    if exchange is not None:
+        sizes = {s.array: s.size for s in (*(g.shards for g in exchange.gathers), *exchange.results)}
+        for array, size in sizes.items():
+            layouts[array] = Layout(exchange.private[array][0], (size,), size, None, None, (0, 0 if size == 1 else 1))
     return simplify(place_arrays(program, layouts), split=False)
 
 
-def module_shape(facts: TaskFacts, design: Design) -> ModuleShape:
-    """The fixed parts of the compute file."""
+def plan_exchange(design: Design, facts: TaskFacts, mesh: Mesh | None) -> Exchange | None:
+    """Which data PEs bring each other; None where the design doesn't communicate.
+
+    Raises:
+        UnsupportedError: The layout can't be evaluated, or an array has no parts of a simple form.
+    """
+    if design.decomposition is not Decomposition.GATHERED:
+        return None
+    if mesh is None:
+        raise UnsupportedError("the layout can't be evaluated for these sizes")
+    outputs = {a.name for a in facts.host.outputs}
+    inputs = {a.name for a in facts.host.inputs}
+    arrays = arrays_of(facts)
+    parts: dict[str, Shards] = {}
+    for p in design.placements:
+        if p.x is None:
+            continue
+        found = shards(p, (mesh.width, mesh.height))
+        if found is None:
+            raise UnsupportedError(
+                f"the host script spreads {p.array} over the PEs in a way that isn't one part for each"
+            )
+        parts[p.array] = found
+    results = [s for n, s in parts.items() if n in outputs]
+    wanted = tuple(_owners(results, axis) for axis in (0, 1))
+    means = ways(mesh)
+    return Exchange(
+        mesh=(mesh.width, mesh.height),
+        gathers=tuple(plan_gather(s, mesh, means, (wanted[0], wanted[1])) for n, s in parts.items() if n in inputs),
+        results=tuple(results),
+        private={n: (f"all of {n}", arrays[n][0]) for n in parts},
+    )
+
+
+def _owners(results: Sequence[Shards], axis: int) -> int:
+    """The place along an axis of the PEs that own results, or EVERYWHERE."""
+    places = {EVERYWHERE if s.steps[axis] is not None else s.at[axis] for s in results}
+    return places.pop() if len(places) == 1 else EVERYWHERE
+
+
+def module_shape(facts: TaskFacts, design: Design, types: Mapping[str, str]) -> ModuleShape:
+    """The fixed parts of the compute file; `types`: those of its parameters that an evaluation of the layout shows."""
     lengths = {p.symbol: p.length for p in design.placements}
     exports: list[Export] = []
     for tensor in facts.layout.tensors:
@@ -123,7 +187,7 @@ def module_shape(facts: TaskFacts, design: Design) -> ModuleShape:
             raise UnsupportedError(f"the length of exported tensor {tensor.name} is not known")
         exports.append(Export(tensor.name, Ty(tensor.element), tensor.mutable, lengths[tensor.name]))
     return ModuleShape(
-        params=tuple(ParamDeclaration(p.name, p.type) for p in facts.layout.params),
+        params=tuple(ParamDeclaration(p.name, p.type or types.get(p.name)) for p in facts.layout.params),
         memcpy_param=facts.layout.memcpy_param,
         exports=tuple(exports),
         entry=facts.entry.name,

@@ -154,9 +154,14 @@ def test_the_budget_is_kept() -> None:
     assert len(tools.calls) <= 3
 
 
-def test_communication_is_refused_plainly() -> None:
-    with pytest.raises(AgentGaveUp, match="kernel"):
-        FabricaAgent().translate(view_of("ParReduce-Sum"), Tools([VALID]), BUDGET)
+def test_pes_that_share_the_work_gather_the_data_first() -> None:
+    candidate = FabricaAgent().translate(view_of("ParBroadcast-Scale"), Tools([VALID]), BUDGET)
+    assert "from_broadcast" in candidate.files["pe.csl"]
+
+
+def test_data_that_no_pe_has_room_for_are_refused_plainly() -> None:
+    with pytest.raises(AgentGaveUp, match="bytes"):
+        FabricaAgent().translate(view_of("GEMM"), Tools([VALID]), BUDGET)
 
 
 def test_in_w2_the_given_program_is_kept_when_nothing_better_is_found() -> None:

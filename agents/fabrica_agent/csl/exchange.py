@@ -1,0 +1,288 @@
+"""CSL text of data movements between PEs: queues and descriptors of the fabric, and what each PE sends and receives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fabrica_agent.csl.names import Identifiers
+from fabrica_agent.lowering.ir import Ty, UnsupportedError
+from fabrica_agent.mesh.lines import Cast, Chain, Port, Tree, X
+from fabrica_agent.mesh.plan import OWN, Gather, Kind, Step
+from fabrica_agent.mesh.shards import Dim, Shards, merged
+
+MOVES = {
+    Ty.F32: "@fmovs", Ty.F16: "@fmovh", Ty.I32: "@mov32", Ty.U32: "@mov32", Ty.I16: "@mov16", Ty.U16: "@mov16",
+}  # fmt: skip
+FIRST_OUTPUT_QUEUE, LAST_QUEUE = 1, 7
+"""Queue 0 belongs to the host interface; outputs are numbered upwards and inputs downwards so that none is shared."""
+MAX_DIMS = 4
+
+
+@dataclass
+class Fabric:
+    """The queues of a module, by color name; they serve all sizes."""
+
+    identifiers: Identifiers
+    inputs: dict[str, tuple[str, Port]] = field(default_factory=dict)
+    outputs: dict[str, tuple[str, Port]] = field(default_factory=dict)
+
+    def inlet(self, port: Port) -> str:
+        """Input queue of a color."""
+        return self._queue(self.inputs, port, "in_queue")
+
+    def outlet(self, port: Port) -> str:
+        """Output queue of a color."""
+        return self._queue(self.outputs, port, "out_queue")
+
+    def _queue(self, table: dict[str, tuple[str, Port]], port: Port, suffix: str) -> str:
+        if port.color not in table:
+            if len(table) > LAST_QUEUE - FIRST_OUTPUT_QUEUE:
+                raise UnsupportedError("the exchange needs more queues than a PE has")
+            table[port.color] = (self.identifiers.fresh(f"{port.color}_{suffix}"), port)
+        return table[port.color][0]
+
+    def declarations(self) -> list[str]:
+        """The queues."""
+        lines = [
+            f"const {name} = @get_input_queue({LAST_QUEUE - k});" for k, (name, _) in enumerate(self.inputs.values())
+        ]
+        free = LAST_QUEUE - len(self.inputs)
+        for k, (name, _) in enumerate(self.outputs.values()):
+            number = FIRST_OUTPUT_QUEUE + k
+            text = str(number) if number <= free else f'if (@is_arch("wse3")) {number} else {free}'
+            lines.append(f"const {name} = @get_output_queue({text});")
+        return lines
+
+    def initialisation(self) -> list[str]:
+        """Statements for a comptime block; on WSE-2 colors have queues of their own accord."""
+        lines: list[str] = []
+        for name, port in (*self.inputs.values(), *self.outputs.values()):
+            call = f"@initialize_queue({name}, .{{ .color = {port.color} }});"
+            lines.append(f"    if ({port.used_if}) {{ {call} }}" if port.used_if else f"    {call}")
+        return ['  if (@is_arch("wse3")) {', *lines, "  }"] if lines else []
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What PEs do for each other around a program.
+
+    Attributes:
+        mesh: Width and height.
+        gathers: Movements before it: each leaves an array as far as it is needed in a private array of its name.
+        results: Arrays of which each PE hands its own part over afterwards.
+        private: For each array, its private name and element type.
+    """
+
+    mesh: tuple[int, int]
+    gathers: tuple[Gather, ...]
+    results: tuple[Shards, ...]
+    private: dict[str, tuple[str, Ty]]
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """A box of an array that moves as a whole: its descriptor, and where it begins besides the place along the axis."""
+
+    dsd: str
+    count: int
+    step: int
+    base: str
+    ty: Ty
+
+
+class Transfers:
+    """Writes the movements of one size."""
+
+    def __init__(self, exchange: Exchange, fabric: Fabric, identifiers: Identifiers) -> None:
+        self.exchange = exchange
+        self.fabric = fabric
+        self.identifiers = identifiers
+        self.dsds: dict[str, tuple[str, str]] = {}
+        self.px = identifiers.fresh("px")
+        self.py = identifiers.fresh("py")
+        self.before = [line for g in exchange.gathers for line in self._gather(g)]
+        self.after = [line for s in exchange.results for line in self._hand_over(s)]
+        self.before = [*self._coordinates(), *self.before]
+
+    def declarations(self) -> list[str]:
+        """Descriptors, for the file level."""
+        return [f"const {name} = {text};" for text, (name, _) in self.dsds.items()]
+
+    def _coordinates(self) -> list[str]:
+        text = "\n".join((*self.before, *self.after))
+        names = ((self.px, "get_x_coord"), (self.py, "get_y_coord"))
+        return [f"const {n}: i16 = @as(i16, position.{f}());" for n, f in names if n in text]
+
+    # ---------------------------------------------------------------------------------------------------- one array
+
+    def _gather(self, g: Gather) -> list[str]:
+        s = g.shards
+        move = MOVES[self.exchange.private[s.array][1]]
+        lines = [f"// {s.array}: the own part, then those of others.", f"{move}({self._own(s)}, {self._tensor(s)});"]
+        for step in g.steps:
+            lines += self._step(s, step)
+        return lines
+
+    def _hand_over(self, s: Shards) -> list[str]:
+        return [f"{MOVES[self.exchange.private[s.array][1]]}({self._tensor(s)}, {self._own(s)});"]
+
+    def _own(self, s: Shards) -> str:
+        """The PE's part in the whole array, in the order of its tensor."""
+        name, ty = self.exchange.private[s.array]
+        dims = [Dim(d.count, d.whole, d.whole) for d in s.dims]
+        places = [(p, step) for p, step in zip((self.px, self.py), s.steps, strict=True) if step is not None]
+        return _moved(self._dsd(name, dims, 0), [f"{p} * {step}" for p, step in places], ty)
+
+    def _tensor(self, s: Shards) -> str:
+        return self._dsd(s.symbol, [Dim(d.count, d.own, d.own) for d in s.dims], s.own_first)
+
+    def _unit(self, s: Shards, step: Step) -> _Unit:
+        """What moves along an axis at a time: a part, with the parts of the line that were brought together before."""
+        name, ty = self.exchange.private[s.array]
+        axis, other = step.way.axis, 1 - step.way.axis
+        along, everything = step.kind is Kind.SPREAD, step.across != OWN
+        dims = [Dim(d.count, d.whole, d.whole) for d in s.dims]
+        for side, wanted in ((axis, along), (other, everything)):
+            distance = s.steps[side]
+            if wanted and distance is not None:
+                dims.append(Dim(self.exchange.mesh[side], distance, distance))
+        dims = merged(sorted(dims, key=lambda d: -d.whole))
+        count = 1
+        for d in dims:
+            count *= d.count
+        across = s.steps[other]
+        base = "" if everything or across is None else f"{self.px if other == X else self.py} * {across}"
+        return _Unit(self._dsd(name, dims, 0), count, 0 if along else s.steps[axis] or 0, base, ty)
+
+    def _moved(self, unit: _Unit, place: str) -> str:
+        return _moved(unit.dsd, [unit.base, f"({place}) * {unit.step}" if unit.step else ""], unit.ty)
+
+    # ----------------------------------------------------------------------------------------------------- one step
+
+    def _step(self, s: Shards, step: Step) -> list[str]:
+        axis = step.way.axis
+        place = self.px if axis == X else self.py
+        unit = self._unit(s, step)
+        count = self.exchange.mesh[axis]
+        match step.way, step.kind:
+            case Chain() as way, Kind.COLLECT:
+                lines = self._pass_along(way, unit, place, count)
+            case Chain() as way, Kind.SPREAD:
+                lines = self._pass_on(way, unit, place, count, step.start)
+            case Cast() as way, Kind.SPREAD:
+                lines = self._cast(way, unit, place)
+            case Tree() as way, Kind.COLLECT:
+                lines = self._climb(way, unit, place, count)
+            case _:
+                raise UnsupportedError("the library's collective operations are not used yet")
+        if step.across >= 0 and self.exchange.mesh[1 - axis] > 1:
+            other = self.py if axis == X else self.px
+            lines = [f"if ({other} == {step.across}) {{", *(f"  {line}" for line in lines), "}"]
+        return lines
+
+    def _pass_along(self, way: Chain, unit: _Unit, place: str, count: int) -> list[str]:
+        """Every PE sends its own part, then passes on what comes."""
+        move = MOVES[unit.ty]
+        send, receive = self._outlet(way.send, unit.count), self._inlet(way.receive, unit.count)
+        more = f"{place} + 1 < {count}" if way.sign > 0 else f"{place} > 0"
+        behind = place if way.sign > 0 else f"{count - 1} - {place}"
+        part = f"{place} - 1 - back" if way.sign > 0 else f"{place} + 1 + back"
+        return [
+            f"if ({more}) {{ {move}({send}, {self._moved(unit, place)}); }}",
+            f"for (@range(i16, {count - 1})) |back| {{",
+            f"  if (back < {behind}) {{",
+            f"    const part = {self._moved(unit, part)};",
+            f"    {move}(part, {receive});",
+            f"    if ({more}) {{ {move}({send}, part); }}",
+            "  }",
+            "}",
+        ]
+
+    def _pass_on(self, way: Chain, unit: _Unit, place: str, count: int, start: int) -> list[str]:
+        """The PE at `start` sends; those behind it receive, and pass on."""
+        move = MOVES[unit.ty]
+        send, receive = self._outlet(way.send, unit.count), self._inlet(way.receive, unit.count)
+        more = f"{place} + 1 < {count}" if way.sign > 0 else f"{place} > 0"
+        behind, within = (">", ">=") if way.sign > 0 else ("<", "<=")
+        data = self._moved(unit, "0")
+        return [
+            f"if ({place} {behind} {start}) {{ {move}({data}, {receive}); }}",
+            f"if ({place} {within} {start} and {more}) {{ {move}({send}, {data}); }}",
+        ]
+
+    def _cast(self, way: Cast, unit: _Unit, place: str) -> list[str]:
+        move = MOVES[unit.ty]
+        data = self._moved(unit, place)
+        send, receive = self._outlet(way.send, unit.count), self._inlet(way.receive, unit.count)
+        if not way.returns:
+            return [
+                f"if ({place} == {way.root}) {{ {move}({send}, {data}); }} else {{ {move}({data}, {receive}); }}",
+            ]
+        raise UnsupportedError("a channel that brings words back to their sender")
+
+    def _climb(self, way: Tree, unit: _Unit, place: str, count: int) -> list[str]:
+        """In each round, PEs hand all parts that they have to the PE that is a power of two before them."""
+        move = MOVES[unit.ty]
+        send = self._outlet(way.send, unit.count)
+        lines: list[str] = []
+        for k, port in enumerate(way.receive):
+            distance, receive = 1 << k, self._inlet(port, unit.count)
+            lines += [
+                f"if ({place} % {2 * distance} == {distance}) {{",
+                f"  for (@range(i16, {distance})) |next| {{",
+                f"    if ({place} + next < {count}) {{ {move}({send}, {self._moved(unit, f'{place} + next')}); }}",
+                "  }",
+                f"}} else if ({place} % {2 * distance} == 0) {{",
+                f"  for (@range(i16, {distance})) |next| {{",
+                f"    if ({place} + {distance} + next < {count}) {{",
+                f"      {move}({self._moved(unit, f'{place} + {distance} + next')}, {receive});",
+                "    }",
+                "  }",
+                "}",
+            ]
+        return lines
+
+    # -------------------------------------------------------------------------------------------------- descriptors
+
+    def _inlet(self, port: Port, count: int) -> str:
+        queue = self.fabric.inlet(port)
+        return self._named(
+            f"from_{port.color}",
+            f"@get_dsd(fabin_dsd, .{{ .extent = {count}, .fabric_color = {port.color}, .input_queue = {queue} }})",
+        )
+
+    def _outlet(self, port: Port, count: int) -> str:
+        queue = self.fabric.outlet(port)
+        return self._named(
+            f"to_{port.color}",
+            f"@get_dsd(fabout_dsd, .{{ .extent = {count}, .fabric_color = {port.color}, .output_queue = {queue} }})",
+        )
+
+    def _dsd(self, array: str, dims: Sequence[Dim], start: int) -> str:
+        if len(dims) > MAX_DIMS:
+            raise UnsupportedError("parts of an array with more than four dimensions")
+        variables = [f"i{k}" for k in range(len(dims))]
+        terms = [v if d.whole == 1 else f"{v} * {d.whole}" for v, d in zip(variables, dims, strict=True)]
+        if start:
+            terms.append(str(start))
+        extents = ", ".join(str(d.count) for d in dims)
+        kind = "mem1d_dsd" if len(dims) == 1 else "mem4d_dsd"
+        place = f"{self.identifiers.of(array)}[{' + '.join(terms)}]"
+        return self._named(
+            f"{array}_part",
+            f"@get_dsd({kind}, .{{ .tensor_access = |{', '.join(variables)}|{{{extents}}} -> {place} }})",
+        )
+
+    def _named(self, base: str, text: str) -> str:
+        if text not in self.dsds:
+            self.dsds[text] = (self.identifiers.fresh(base), text)
+        return self.dsds[text][0]
+
+
+def _moved(dsd: str, terms: Sequence[str], ty: Ty) -> str:
+    offset = " + ".join(t for t in terms if t)
+    return f"@increment_dsd_offset({dsd}, {offset}, {ty.value})" if offset else dsd
+
+
+__all__ = ["Exchange", "Fabric", "Transfers"]

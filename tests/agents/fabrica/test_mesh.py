@@ -1,0 +1,179 @@
+"""Work that PEs share: what a layout lets them send, and how each PE gets the data that it lacks."""
+
+from __future__ import annotations
+
+import pytest
+from fabrica_agent.mesh.channels import Mesh, read_mesh
+from fabrica_agent.mesh.lines import Cast, Chain, Tree, X, Y, ways
+from fabrica_agent.mesh.plan import EVERYWHERE, OWN, Kind, plan_gather
+from fabrica_agent.mesh.shards import Dim, Shards, shards
+from fabrica_agent.records import Placement
+
+from fabrica_bench.firewall.view import task_view
+from fabrica_bench.scoring.conditions import Conditions
+from fabrica_bench.scoring.inputs import held_out_cases, held_out_seeds, visible_cases
+from fabrica_bench.scoring.scorer import Scorer
+from fabrica_bench.tasks import load_task
+from fabrica_bench.tasks.seeds import HeldOutKey
+from fabrica_bench.toolchains import get_toolchain
+
+HEAD = """
+param columns: u16;
+param rows: u16;
+const memcpy = @import_module("<memcpy/get_params>", .{ .width = columns, .height = rows });
+"""
+
+
+def mesh_of(body: str, columns: int, rows: int = 1, head: str = "") -> Mesh:
+    """A layout that gives every PE (x, y) the parameters and routes of `body`."""
+    text = (
+        f"{HEAD}{head}layout {{\n  @set_rectangle(columns, rows);\n"
+        f"  for (@range(u16, rows)) |y| {{ for (@range(u16, columns)) |x| {{\n{body}\n}} }}\n}}\n"
+    )
+    mesh = read_mesh({"layout.csl": text}, {"columns": columns, "rows": rows}, "wse3")
+    assert mesh is not None
+    return mesh
+
+
+TO_THE_WEST = """
+  const out = @get_color(x % 2);
+  const into = @get_color((x + 1) % 2);
+  @set_tile_code(x, y, "pe.csl", .{ .p = memcpy.get_params(x), .left = x > 0, .out = out, .into = into });
+  if (x > 0) { @set_color_config(x, y, out, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ WEST } } }); }
+  if (x + 1 < columns) { @set_color_config(x, y, into, .{ .routes = .{ .rx = .{ EAST }, .tx = .{ RAMP } } }); }
+"""
+FROM_THE_TOP = """
+  const c = @get_color(3);
+  @set_tile_code(x, y, "pe.csl", .{ .p = memcpy.get_params(x), .c = c });
+  const below = if (y + 1 < rows) .{ RAMP, SOUTH } else .{ RAMP };
+  if (y == 0) { @set_color_config(x, y, c, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ SOUTH } } }); }
+  else { @set_color_config(x, y, c, .{ .routes = .{ .rx = .{ NORTH }, .tx = below } }); }
+"""
+
+
+def test_neighbours_that_take_two_colors_in_turn_are_a_chain() -> None:
+    (chain,) = ways(mesh_of(TO_THE_WEST, 5))
+    assert isinstance(chain, Chain)
+    assert (chain.axis, chain.sign) == (X, -1)
+    assert (chain.send.color, chain.send.used_if, chain.receive.color) == ("out", "left", "into")
+
+
+def test_a_color_that_all_take_in_on_its_way_is_a_cast() -> None:
+    (cast,) = ways(mesh_of(FROM_THE_TOP, 2, 4))
+    assert isinstance(cast, Cast)
+    assert (cast.axis, cast.root, cast.returns, cast.lines) == (Y, 0, False, frozenset({0, 1}))
+
+
+def test_a_sender_that_its_neighbours_all_hear_is_no_chain() -> None:
+    """A chain would leave words behind that nobody takes in."""
+    body = """
+      const own = @get_color(x % 3);
+      const other = @get_color((x + 2) % 3);
+      const third = @get_color((x + 1) % 3);
+      @set_tile_code(x, y, "pe.csl", .{ .p = memcpy.get_params(x), .own = own, .other = other, .third = third });
+      const both = if (x == 0) .{ EAST } else if (x + 1 == columns) .{ WEST } else .{ WEST, EAST };
+      @set_color_config(x, y, own, .{ .routes = .{ .rx = .{ RAMP }, .tx = both } });
+      if (x > 0) { @set_color_config(x, y, other, .{ .routes = .{ .rx = .{ WEST }, .tx = .{ RAMP } } }); }
+      if (x + 1 < columns) { @set_color_config(x, y, third, .{ .routes = .{ .rx = .{ EAST }, .tx = .{ RAMP } } }); }
+    """
+    assert ways(mesh_of(body, 5)) == ()
+
+
+def test_a_binary_tree_is_found_by_its_rounds() -> None:
+    head = """
+    const palette = [2]color { @get_color(4), @get_color(5) };
+    """
+    body = """
+      const far = x == 2;
+      const mine = if (far) palette[1] else palette[0];
+      @set_tile_code(x, y, "pe.csl", .{ .p = memcpy.get_params(x), .mine = mine, .palette = palette });
+      if (x % 2 == 1) {
+        @set_color_config(x, y, palette[0], .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ WEST } } });
+        if (x == 1) { @set_color_config(x, y, palette[1], .{ .routes = .{ .rx = .{ EAST }, .tx = .{ WEST } } }); }
+      } else {
+        @set_color_config(x, y, palette[0], .{ .routes = .{ .rx = .{ EAST }, .tx = .{ RAMP } } });
+        if (far) { @set_color_config(x, y, palette[1], .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ WEST } } }); }
+        else { @set_color_config(x, y, palette[1], .{ .routes = .{ .rx = .{ EAST }, .tx = .{ RAMP } } }); }
+      }
+    """
+    (tree,) = [w for w in ways(mesh_of(body, 4, head=head)) if isinstance(w, Tree)]
+    assert tree.send.color == "mine"
+    assert [p.color for p in tree.receive] == ["palette[0]", "palette[1]"]
+
+
+def test_a_layout_that_cannot_be_evaluated_has_no_mesh() -> None:
+    assert read_mesh({"layout.csl": "layout { @set_rectangle(width, 1); }"}, {}, "wse3") is None
+
+
+def row_of(count: int, each: int) -> Shards:
+    place = Placement(
+        array="v", shape=(count, each), symbol="s", length=each, x=(0, 1, 0), y=(0, 0, 0), offset=(0, 0, 1)
+    )  # fmt: skip
+    found = shards(place, (count, 1))
+    assert found is not None
+    return found
+
+
+def test_tiles_have_two_dimensions_in_the_array_and_in_the_tensor() -> None:
+    """A 6 x 4 matrix on 2 x 2 PEs, each tile column by column."""
+    place = Placement(
+        array="A",
+        shape=(2, 3, 2, 2),
+        symbol="A",
+        length=6,
+        x=(0, 0, 0, 1, 0),
+        y=(0, 1, 0, 0, 0),
+        offset=(0, 0, 1, 0, 3),
+    )
+    found = shards(place, (2, 2))
+    assert found is not None
+    assert found.dims == (Dim(2, 1, 3), Dim(3, 4, 1))
+    assert found.steps == (2, 12)
+    assert found.count == 6
+
+
+def test_an_array_of_which_a_pe_holds_more_than_a_box_has_no_shards() -> None:
+    place = Placement(
+        array="A", shape=(2, 3), symbol="A", length=9, x=(0, 1, 1), y=(0, 0, 0), offset=(0, 0, 1)
+    )  # fmt: skip
+    assert shards(place, (4, 1)) is None
+
+
+def test_a_single_chain_brings_everything_to_its_end() -> None:
+    mesh = mesh_of(TO_THE_WEST, 4)
+    plan = plan_gather(row_of(4, 8), mesh, ways(mesh), (0, 0))
+    assert plan.held == (0, EVERYWHERE)
+    (step,) = plan.steps
+    assert (step.kind, step.to) == (Kind.COLLECT, 0)
+
+
+def test_what_no_channel_brings_stays_where_it_is() -> None:
+    mesh = mesh_of(FROM_THE_TOP, 2, 2)
+    plan = plan_gather(row_of(2, 8), mesh, ways(mesh), (EVERYWHERE, 0))
+    assert plan.held[X] == OWN
+    assert all(step.way.axis == Y for step in plan.steps)
+
+
+@pytest.mark.parametrize("arch", ["wse2", "wse3"])
+@pytest.mark.parametrize("name", ["ParBroadcast-Scale", "Residual"])
+def test_programs_that_gather_first_are_valid_on_inputs_they_were_not_made_with(name: str, arch: str) -> None:
+    from fabrica_agent.agent import FabricaAgent
+
+    from fabrica_bench.plugins import Budget, VisibleRun
+
+    class Tools:
+        """Accepts the first program."""
+
+        def run_visible(self, files: dict[str, str]) -> VisibleRun:
+            return VisibleRun(ok=True, outcome="valid", cycles=1)
+
+        def log(self, event: str, **data: object) -> None:
+            return
+
+    task = load_task(name)
+    view = task_view(task, arch=arch, size="small", workflow="W1", toolchain="embedded")  # type: ignore[arg-type]
+    answer = FabricaAgent().translate(view, Tools(), Budget(evaluations=1, wall_s=60, tokens=0))  # type: ignore[arg-type]
+    cases = (*visible_cases(task), *held_out_cases(task, held_out_seeds(task, HeldOutKey.fresh()))[:2])
+    with Scorer(Conditions(task, get_toolchain("embedded"), arch, "small", "W1")) as scorer:  # type: ignore[arg-type]
+        found = scorer.evaluate(dict(answer.files), cases)
+    assert found.ok, found.failed
