@@ -5,8 +5,9 @@ In each cycle a router looks at the heads of its non-empty channels, in turn, an
 (all of them at once, for a multicast) have room and whose links are free in this cycle.
 
 Order independence: whatever one router does in a cycle is visible to another one only later. A forwarded wavelet
-arrives `hop` cycles later; a freed buffer slot counts as free from the next cycle on (`Channel.departed`). So the order
-in which routers are visited within a cycle changes nothing.
+arrives `hop` cycles later; a freed buffer slot counts as free from the next cycle on (`Channel.departed`); and channels
+whose heads arrive in the same cycle have their turn in a fixed order (`Channel.turn`), behind those that wait for longer.
+So the order in which routers are visited within a cycle changes nothing.
 
 A color may be received from several directions, but "wavelets never arrive from two at once; otherwise undefined
 behaviour" (Cerebras SDK docs): two that arrive in one cycle are a fault. A wavelet arrives in the cycle from which it
@@ -80,6 +81,13 @@ class Channel:
         self.op: FabricOp | None = None
         self.sent_color = -1
         self.loc = 0
+
+    def turn(self, now: int) -> tuple[int, ...]:
+        """Sorts the non-empty channels of a router: those that wait keep their order, then come those whose heads
+        arrive now."""
+        if self.queue[0][0] < now:
+            return ()
+        return self.port, self.color, self.queue_id
 
     def has_room(self, now: int) -> bool:
         """Room for a wavelet sent by another router in this cycle."""
@@ -273,6 +281,8 @@ class Router:
         ramp_in = False
         wake = 0
         served: list[Channel] = []
+        if len(self.active) > 1:
+            self.active.sort(key=lambda channel: channel.turn(now))
         for channel in self.active:
             head = channel.queue[0]
             if head[0] > now:

@@ -324,6 +324,26 @@ def forward(m: "M", pe: "Pe", channel: "Chan", used: "i64") -> "i64":
     return mask if mask != 0 else NO_LINK
 
 
+def turn(m: "M", channel: "Chan") -> "i64":
+    if channel.wavelets[2 * channel.head] < m.now:
+        return 0
+    return (channel.port << 16) | ((channel.color + 1) << 8) | (channel.queue_id + 1)
+
+
+def order_turns(m: "M", pe: "Pe") -> "None":
+    """Behind the channels that wait, in their order, those whose heads arrive now by direction, color and queue."""
+    for i in range(1, pe.active_count):
+        channel = pe.active[i]
+        key = turn(m, channel)
+        at = i
+        while at > 0:
+            if turn(m, pe.active[at - 1]) <= key:
+                break
+            pe.active[at] = pe.active[at - 1]
+            at -= 1
+        pe.active[at] = channel
+
+
 def step_router(m: "M", pe: "Pe") -> "None":
     """Forward what can go in this cycle."""
     now = m.now
@@ -342,6 +362,8 @@ def step_router(m: "M", pe: "Pe") -> "None":
     kept = 0
     served_count = 0
     count = pe.active_count
+    if count > 1:
+        order_turns(m, pe)
     for i in range(0, count):
         channel = pe.active[i]
         due = channel.wavelets[2 * channel.head]
