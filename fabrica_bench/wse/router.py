@@ -6,8 +6,8 @@ In each cycle a router looks at the heads of its non-empty channels, in turn, an
 
 Order independence: whatever one router does in a cycle is visible to another one only later. A forwarded wavelet
 arrives `hop` cycles later; a freed buffer slot counts as free from the next cycle on (`Channel.departed`); and channels
-whose heads arrive in the same cycle have their turn in a fixed order (`Channel.turn`), behind those that wait for longer.
-So the order in which routers are visited within a cycle changes nothing.
+whose heads arrive in one cycle have their turn in a fixed order (`Channel.turn`), behind those that wait for longer. So
+the order in which routers are visited within a cycle changes nothing.
 
 A color may be received from several directions, but "wavelets never arrive from two at once; otherwise undefined
 behaviour" (Cerebras SDK docs): two that arrive in one cycle are a fault. A wavelet arrives in the cycle from which it
