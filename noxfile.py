@@ -41,6 +41,13 @@ def extras(session: nox.Session) -> None:
 
 
 @nox.session
+def kills(session: nox.Session) -> None:
+    """Run 200 jobs under 200 SIGKILLs at random and count what was lost and what was done twice."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "helpers.under_fire", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session
 def screenshots(session: nox.Session) -> None:
     """Pictures of the report page in an installed Chromium, into the given folder or `screenshots`."""
     session.install("-e", ".[browser]")

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers.double_it import FIXTURE_TASKS
+from helpers.under_fire import fixture_environment
 
 from fabrica_bench.plugins import Budget
 from fabrica_bench.runs.config import RunConfig
 
-ROOT = Path(__file__).parents[2]
 TOY_AGENTS = Path(__file__).parents[1] / "fixtures" / "agents"
 
 
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fixture's tasks and agents, the scripted toolchain, and keys kept in the test's own folder."""
-    monkeypatch.setenv("FABRICA_BENCH_TASKS", str(FIXTURE_TASKS))
-    monkeypatch.setenv("FABRICA_BENCH_TEST_DOUBLES", "1")
-    monkeypatch.setenv("FABRICA_BENCH_KEYS", str(tmp_path / "keys"))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (TOY_AGENTS, ROOT, ROOT / "agents"))))
+    for name, value in fixture_environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
     monkeypatch.syspath_prepend(str(TOY_AGENTS))
 
 

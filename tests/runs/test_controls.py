@@ -51,3 +51,17 @@ def test_a_program_that_computes_nothing_is_valid_on_no_task(names: tuple[str, .
         assert isinstance(row.verdict, Invalid), row.outcome
         # It builds, runs and keeps its contract; what takes long must also be too fast to be true.
         assert row.verdict.predicate in ("Timing", "Correct"), row.outcome
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", ["reference", "null", "cheat", "fabrica"])
+def test_a_run_over_every_task_verifies_byte_for_byte(agent: str, tmp_path: Path) -> None:
+    summary = execute_run(run(agent, EVERY, tmp_path / "run"))
+    assert (summary.missing, len(summary.rows)) == (0, len(EVERY))
+    report = verify_run(tmp_path / "run", jobs=min(os.cpu_count() or 1, 4))
+    assert [f"{row.task}: {row.detail}" for row in report.rows if row.same is False] == []
+    assert len(report.rows) == len(EVERY)
+    # What isn't executed again has nothing to execute: the verdict rests on what the agent held, or there is no program.
+    excused = ("rests on what the agent held", "nothing to execute")
+    assert all(row.same or row.detail.startswith(excused) for row in report.rows)
+    assert report.conditions == ()
