@@ -9,7 +9,9 @@ from fabrica_bench.wse.costs import CostTable
 if TYPE_CHECKING:
     from fabrica_bench.wse.dsd import Operand
 
-_HALF_FLOAT_OPS = {"faddh", "fsubh", "fmulh", "fmach", "fmaxh"}
+# A result of one that the next element needs is there a cycle later than that of a move.
+_FLOAT_OPS = {name + suffix for name in ("fadd", "fsub", "fmul", "fmac", "fmax") for suffix in ("h", "s")}
+_FLOAT_OPS |= {"faddhs", "fmachs"}
 
 
 class DsdCosts:
@@ -26,7 +28,9 @@ class DsdCosts:
         self.read_bytes = costs["dsd.read_bytes"]
         self.read_shared = costs["dsd.read_shared"]
         self.write_bytes = costs["dsd.write_bytes"]
-        self.scalar_dest = costs.number("dsd.scalar_dest_half" if op in _HALF_FLOAT_OPS else "dsd.scalar_dest")
+        self.wide_pair = costs["dsd.wide_pair"]
+        self.scalar_dest = costs.number("dsd.scalar_dest_float" if op in _FLOAT_OPS else "dsd.scalar_dest")
+        self.stride_span = costs["dsd.stride_span"]
         self.stride_8 = costs["dsd.stride_slow_width"]
         self.stride_4 = costs["dsd.stride_4_width"]
         self.stride_7 = costs["dsd.stride_7_width"]
@@ -50,8 +54,7 @@ class DsdCosts:
         setup = self.setup(dest, sources)
         if dest.kind == "pointer" or (dest.linear and dest.step == 0 and count > 1):
             return setup + int(-(-count * self.scalar_dest // 1))
-        width = self.elements_per_cycle(dest, sources)
-        cycles = -(-count // width)
+        cycles = self.issue_cycles(dest, sources, count)
         if self.conflicts(sources):
             cycles *= self.conflict
         return setup + cycles
@@ -60,28 +63,56 @@ class DsdCosts:
         """Cycles of `memory` that a bank conflict adds."""
         if dest.kind == "pointer" or not self.conflicts(sources):
             return 0
-        return -(-count // self.elements_per_cycle(dest, sources)) * (self.conflict - 1)
+        return self.issue_cycles(dest, sources, count) * (self.conflict - 1)
 
-    def elements_per_cycle(self, dest: Operand, sources: list[Operand]) -> int:
-        """Upper bound by operation, memory ports and strides."""
+    def issue_cycles(self, dest: Operand, sources: list[Operand], count: int) -> int:
+        """Cycles of `count` elements without bank conflicts.
+
+        They go through the pipe in groups. A group does not reach into the next row of an operand with several
+        dimensions, and takes as long as reading a full one, however many elements it holds.
+        """
+        if not count:
+            return 0
+        width = self.group_size(dest, sources)
+        rows = [
+            operand.dsd.extents[-1]
+            for operand in (dest, *sources)
+            if operand.kind == "memory" and operand.dsd is not None and operand.dsd.kind == "mem4d"
+        ]
+        run = max(min([count, *rows]), 1)
+        groups = count // run * -(-run // width) + -(-(count % run) // width)
+        return groups * self._group_cycles(dest, sources, width)
+
+    def _group_cycles(self, dest: Operand, sources: list[Operand], width: int) -> int:
+        """Cycles of moving a group through the memory ports; at worst its elements go one by one."""
+        if not self.read_shared:
+            return 1
+        read = -(-width * sum(self._span(source) for source in _moving(sources)) // self.read_bytes)
+        written = -(-width * self._span(dest) // self.write_bytes) if dest.kind == "memory" else 1
+        slowest = max(width, -(-width * sum(source.size for source in _moving(sources)) // self.read_bytes))
+        return max(min(max(read, written), slowest), 1)
+
+    def _span(self, operand: Operand) -> int:
+        """Bytes that an element takes of a port's width: with `stride_span`, those up to the next one."""
+        return max(abs(_step(operand)), operand.size) if self.stride_span else operand.size
+
+    def group_size(self, dest: Operand, sources: list[Operand]) -> int:
+        """Elements that go through the pipe together: bound by operation, memory ports and strides."""
         width = min(self.width, max(self.write_bytes // dest.size, 1))
-        memory_sources = [source for source in sources if source.kind == "memory"]
-        moving = [source for source in memory_sources if not (source.linear and source.step == 0)]
-        if self.read_shared:
-            total = sum(source.size for source in moving)
-            width = min(width, max(self.read_bytes // total, 1)) if total else width
-        else:
+        moving = _moving(sources)
+        if not self.read_shared:
             for source in moving:
                 width = min(width, max(self.read_bytes // source.size, 1))
-        for operand in (dest, *memory_sources):
+        if sum(source.size == 4 for source in moving) > 1:
+            width = min(width, self.wide_pair)
+        for operand in (dest, *sources):
             if operand.kind == "memory":
                 width = min(width, self._stride_width(operand, width))
         return max(width, 1)
 
     def _stride_width(self, operand: Operand, width: int) -> int:
-        words = operand.size // 2
-        step = operand.step // 2 if operand.linear else (operand.dsd.strides[0] * words if operand.dsd else words)
-        if step in (0, words):
+        step = _step(operand) // 2
+        if self.stride_span or step in (0, operand.size // 2):
             return width
         rest = step % 8
         if rest == 0:
@@ -97,3 +128,15 @@ class DsdCosts:
             return False
         first, second = memory[:2]
         return first.step == second.step and first.base % self.period == second.base % self.period
+
+
+def _step(operand: Operand) -> int:
+    """Bytes from an element to the next one of its row."""
+    if operand.linear:
+        return operand.step
+    return operand.dsd.strides[0] * operand.size if operand.dsd else operand.size
+
+
+def _moving(sources: list[Operand]) -> list[Operand]:
+    """Sources that read memory anew for each element."""
+    return [source for source in sources if source.kind == "memory" and not (source.linear and source.step == 0)]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 #: how far a main thread may run ahead of the clock while nothing can interact with it
 RUN_AHEAD = 1 << 16
+_NEVER = -(1 << 40)
 _MAIN_PRIORITIES = (1, 2, 3, 5)  # between low (0) and medium (2) by default; high is 4
 
 
@@ -55,6 +56,8 @@ class ProcessingElement(Ports):
         router.pe = self
         costs = fabric.costs
         self._dispatch = costs["task.dispatch"]
+        self._redispatch = costs["task.redispatch"]
+        self._launch_start = costs["task.launch"]
         self._end = costs["task.end"]
         self._launch_cost = costs["dsd.launch"]
         self._switch_quarters = round(4 * costs.number("issue.ut_switch"))
@@ -70,10 +73,10 @@ class ProcessingElement(Ports):
         # microthreads
         self.ops: list[FabricOp] = []
         self.threads: dict[int, FabricOp] = {}
-        self._free_from = 0
         self._last_op: FabricOp | None = None
-        self._switch_debt = 0
+        self._last_issue = self._other_issue = _NEVER
         self._main_had_slot = False
+        self._task_ended = -1
         self._issued = -1  # the last cycle in which an operation issued
         # for reports
         self.ran: set[str] = set()
@@ -141,13 +144,9 @@ class ProcessingElement(Ports):
             if (best is None or op.priority > best.priority) and op.ready(now) and not self._is_held(op):
                 best = op
         if best is not None:
-            if now < self._free_from:
-                wake = self._free_from
-            elif self._main_wins(best):
-                wake = now + 1
-            else:
+            if not self._main_wins(best):
                 self._run_op(best, now)
-                wake = max(now + 1, self._free_from)
+            wake = now + 1
         else:
             self._watch_queues(now)
         if wake and self.ops:
@@ -183,11 +182,17 @@ class ProcessingElement(Ports):
             self._complete(op, now)
         else:
             self.ops.append(op)
-        if self._last_op is not op and self._last_op in self.ops:
-            self._switch_debt += self._switch_quarters
-            self._free_from = now + 1 + (self._switch_debt >> 2)
-            self._switch_debt &= 3
-        self._last_op = op
+        self._take_turn(op, now)
+
+    def _take_turn(self, op: FabricOp, now: int) -> None:
+        """While another operation issues too, one needs some cycles to come back; the others go on meanwhile."""
+        if self._last_op is not op:
+            self._other_issue = self._last_issue
+        self._last_op, self._last_issue = op, now
+        if 4 * (now - self._other_issue - 1) <= self._switch_quarters:
+            op.switch_debt += self._switch_quarters
+            op.start = now + 1 + (op.switch_debt >> 2)
+            op.switch_debt &= 3
 
     def _complete(self, op: FabricOp, now: int) -> None:
         if self.fabric.trace is not None:
@@ -250,10 +255,11 @@ class ProcessingElement(Ports):
             op.priority = self._main_priority
             self.state = State.OPERATION
         if not op.done:
+            start = op.start
             self.ops.append(op)
-            if self.state == State.OPERATION and op.start <= now and self._issued < now:
+            if self.state == State.OPERATION and start <= now and self._issued < now:
                 self._issue(now)  # its registers are loaded and the slot is free: the first element goes at once
-            self.fabric.wake_pe(self, max(op.start, now + 1))
+            self.fabric.wake_pe(self, max(start, now + 1))
         elif trace is not None:
             trace.dsd_end(now, self.x, self.y, op.name, op.thread)
 
@@ -282,6 +288,7 @@ class ProcessingElement(Ports):
             self.fabric.trace.task_end(now, self.x, self.y, self.task_name)
         self._activation = None
         self.state = State.IDLE
+        self._task_ended = now
         self.listening = True
         self.last_task, self.task_name = self.task_name, ""
         self.machine.on_idle(self)
@@ -292,7 +299,7 @@ class ProcessingElement(Ports):
         """Start the next task; False if there is none."""
         if self._calls:
             name, args, kind = self._calls.popleft()
-            self._begin(name, args, kind, now + (0 if kind == "launch" else self._dispatch))
+            self._begin(name, args, kind, now + (self._launch_start if kind == "launch" else self._start_cost(now)))
             return True
         ready = 0
         queues: dict[int, InputQueue] = {}
@@ -316,10 +323,14 @@ class ProcessingElement(Ports):
             return True
         self.tasks.active &= ~(1 << chosen)
         if chosen in self.tasks.local:
-            self._begin(self.tasks.local[chosen], (), "local", now + self._dispatch)
+            self._begin(self.tasks.local[chosen], (), "local", now + self._start_cost(now))
         else:
             self._dispatch_handlers()
         return True
+
+    def _start_cost(self, now: int) -> int:
+        """Cycles until a task that is picked now starts. Right behind another it was picked while that one ended."""
+        return self._redispatch if now == self._task_ended else self._dispatch
 
     def _begin_wavelet_task(self, queue: InputQueue, now: int) -> None:
         word, is_control = queue.pop(self, now)
@@ -338,7 +349,7 @@ class ProcessingElement(Ports):
         function = self.image.functions[name]
         bits = data_arguments(function, word)
         args = tuple(numeric.from_bits(b, type_) for b, type_ in zip(bits, function.registers, strict=False))
-        self._begin(name, args, kind, now + self._dispatch)
+        self._begin(name, args, kind, now + self._start_cost(now))
 
     def _begin(self, name: str, args: tuple[int | float, ...], kind: str, cycle: int) -> None:
         self.task_name = name

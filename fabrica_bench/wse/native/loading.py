@@ -99,6 +99,8 @@ class LoadedProgram:
             "edge_room": _UNBOUNDED if self.program.memcpy else costs["fabric.router_buffer"],
             "max_cycles": limits.max_cycles,
             "task_dispatch": costs["task.dispatch"],
+            "task_redispatch": costs["task.redispatch"],
+            "task_launch": costs["task.launch"],
             "task_end": costs["task.end"],
             "dsd_launch": costs["dsd.launch"],
             "switch_quarters": round(4 * costs.number("issue.ut_switch")),
@@ -161,10 +163,13 @@ class LoadedProgram:
         pes["memory"] = address_of(self.memory) + MEMORY_BYTES * order
         pes["x"] = order % width
         pes["y"] = order // width
-        for name in ("scheduled", "stepped", "router_scheduled", "router_stepped", "last_task", *CLOCK_FIELDS):
+        stamps = ("scheduled", "stepped", "router_scheduled", "router_stepped", "task_ended")
+        for name in (*stamps, "last_task", *CLOCK_FIELDS):
             pes[name] = -1
         for name in ("by_color", "output_colors"):
             pes[name] = -1
+        for name in ("last_issue", "other_issue"):
+            pes[name] = -(1 << 40)  # never
         pes["colors"] = self.get("blank")
         for name in ("listening", "stream_ready", "result", "main_priority"):
             pes[name] = 1

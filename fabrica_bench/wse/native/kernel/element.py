@@ -42,18 +42,24 @@ def append_op(m: "M", pe: "Pe", op: "Op") -> "None":
     pe.op_count += 1
 
 
-def last_is_running(pe: "Pe") -> "i64":
-    for i in range(0, pe.op_count):
-        if pe.ops[i].serial == pe.last_op:
-            return 1
-    return 0
+def take_turn(m: "M", pe: "Pe", op: "Op") -> "None":
+    """While another operation issues too, one needs some cycles to come back; the others go on meanwhile."""
+    now = m.now
+    if pe.last_op != op.serial:
+        pe.other_issue = pe.last_issue
+    pe.last_op = op.serial
+    pe.last_issue = now
+    if 4 * (now - pe.other_issue - 1) <= m.switch_quarters:
+        op.switch_debt += m.switch_quarters
+        op.start = now + 1 + (op.switch_debt >> 2)
+        op.switch_debt = op.switch_debt & 3
 
 
 def run_op(m: "M", pe: "Pe", op: "Op") -> "None":
     now = m.now
-    serial = op.serial
     pe.issued = now
     issue_op(m, pe, op)
+    take_turn(m, pe, op)
     remove_op(pe, op)
     if op.done != 0:
         if op.is_async == 0:
@@ -63,11 +69,6 @@ def run_op(m: "M", pe: "Pe", op: "Op") -> "None":
         op.in_use = 0
     else:
         append_op(m, pe, op)
-    if pe.last_op != serial and last_is_running(pe) != 0:
-        pe.switch_debt += m.switch_quarters
-        pe.free_from = now + 1 + (pe.switch_debt >> 2)
-        pe.switch_debt = pe.switch_debt & 3
-    pe.last_op = serial
 
 
 def issue(m: "M", pe: "Pe") -> "None":
@@ -87,13 +88,9 @@ def issue(m: "M", pe: "Pe") -> "None":
                     if is_held(pe, op) == 0:
                         best = op
     if addr(best) != 0:
-        if now < pe.free_from:
-            wake_at = pe.free_from
-        elif main_wins(m, pe, best) != 0:
-            wake_at = now + 1
-        else:
+        if main_wins(m, pe, best) == 0:
             run_op(m, pe, best)
-            wake_at = most(now + 1, pe.free_from)
+        wake_at = now + 1
     else:
         for i in range(0, pe.op_count):
             op = pe.ops[i]
@@ -192,6 +189,7 @@ def start_operation(m: "M", pe: "Pe") -> "None":
 
 def finish_task(m: "M", pe: "Pe") -> "None":
     pe.state = IDLE
+    pe.task_ended = m.now
     pe.listening = 1
     if m.host_pending != 0 and m.not_ready == 0:
         poke(m)
@@ -229,6 +227,11 @@ def dispatch_handlers(m: "M", pe: "Pe") -> "None":
             append_call(m, pe, image.empty_handler[i])
 
 
+def start_cost(m: "M", pe: "Pe") -> "i64":
+    """Cycles until a task that is picked now starts. Right behind another it was picked while that one ended."""
+    return m.task_redispatch if m.now == pe.task_ended else m.task_dispatch
+
+
 def argument(m: "M", kind: "i64", bits: "i64") -> "i64":
     """Frame form of a scalar from its bit pattern; `kind` is 4 * bits + (0 unsigned, 1 signed, 2 f32, 3 half)."""
     class_ = kind & 3
@@ -264,7 +267,7 @@ def begin_wavelet_task(m: "M", pe: "Pe", queue: "InQ") -> "None":
     if index < 0:
         bail(m, 73)
         return
-    frame = begin_task(m, pe, index, m.now + m.task_dispatch)
+    frame = begin_task(m, pe, index, m.now + start_cost(m, pe))
     function = image.functions[index]
     if function.param_count == 1:
         kind = function.param_kinds[0]
@@ -301,7 +304,7 @@ def pick(m: "M", pe: "Pe") -> "i64":
     image = pe.image
     if pe.call_count > 0:
         call = pe.calls[0]
-        frame = begin_task(m, pe, call.function, now if call.is_launch != 0 else now + m.task_dispatch)
+        frame = begin_task(m, pe, call.function, now + (m.task_launch if call.is_launch != 0 else start_cost(m, pe)))
         function = image.functions[call.function]
         for i in range(0, function.param_count):
             frame.slots[i] = call.args[i]
@@ -333,7 +336,7 @@ def pick(m: "M", pe: "Pe") -> "i64":
         return 1
     pe.active_tasks = pe.active_tasks & ~(1 << chosen)
     if image.local_tasks[chosen] >= 0:
-        begin_task(m, pe, image.local_tasks[chosen], now + m.task_dispatch)
+        begin_task(m, pe, image.local_tasks[chosen], now + start_cost(m, pe))
     else:
         dispatch_handlers(m, pe)
     return 1

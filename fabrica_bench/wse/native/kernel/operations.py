@@ -86,14 +86,18 @@ def setup_cycles(s: "Site", op: "Op") -> "i64":
     return loads * s.dsr_load + (s.dsr_gap if loads > 0 else 0) + scalars * s.scalar_operand
 
 
-def stride_width(s: "Site", end: "End", width: "i64") -> "i64":
-    words = end.size // 2
-    step = words
+def step_of(end: "End") -> "i64":
+    """Bytes from an element to the next one of its row."""
     if end.linear != 0:
-        step = end.step >> 1
-    elif end.has_dsd != 0:
-        step = end.dsd[0].strides[0] * words
-    if step == 0 or step == words:
+        return end.step
+    if end.has_dsd != 0:
+        return end.dsd[0].strides[0] * end.size
+    return end.size
+
+
+def stride_width(s: "Site", end: "End", width: "i64") -> "i64":
+    step = step_of(end) >> 1
+    if s.stride_span != 0 or step == 0 or step == end.size // 2:
         return width
     rest = step & 7
     if rest == 0:
@@ -113,18 +117,20 @@ def most(a: "i64", b: "i64") -> "i64":
     return a if a > b else b
 
 
-def elements_per_cycle(s: "Site", op: "Op") -> "i64":
+def group_size(s: "Site", op: "Op") -> "i64":
+    """Elements that go through the pipe together."""
     dest = op.dest[0]
     width = least(s.width, most(s.write_bytes // dest.size, 1))
-    total = 0
+    wide = 0
     for i in range(0, s.source_count):
         end = op.sources[i]
         if end.kind == K_MEMORY and (end.linear == 0 or end.step != 0):
-            total += end.size
+            if end.size == 4:
+                wide += 1
             if s.read_shared == 0:
                 width = least(width, most(s.read_bytes // end.size, 1))
-    if s.read_shared != 0 and total > 0:
-        width = least(width, most(s.read_bytes // total, 1))
+    if wide > 1:
+        width = least(width, s.wide_pair)
     if dest.kind == K_MEMORY:
         width = least(width, stride_width(s, dest, width))
     for i in range(0, s.source_count):
@@ -132,6 +138,50 @@ def elements_per_cycle(s: "Site", op: "Op") -> "i64":
         if end.kind == K_MEMORY:
             width = least(width, stride_width(s, end, width))
     return most(width, 1)
+
+
+def span_of(s: "Site", end: "End") -> "i64":
+    """Bytes that an element takes of a port's width: with `stride_span`, those up to the next one."""
+    if s.stride_span == 0:
+        return end.size
+    step = step_of(end)
+    return most(most(step, -step), end.size)
+
+
+def group_cycles(s: "Site", op: "Op", width: "i64") -> "i64":
+    """Cycles of moving a group through the memory ports; at worst its elements go one by one."""
+    if s.read_shared == 0:
+        return 1
+    spans = 0
+    sizes = 0
+    for i in range(0, s.source_count):
+        end = op.sources[i]
+        if end.kind == K_MEMORY and (end.linear == 0 or end.step != 0):
+            spans += span_of(s, end)
+            sizes += end.size
+    cycles = (width * spans + s.read_bytes - 1) // s.read_bytes
+    if op.dest[0].kind == K_MEMORY:
+        cycles = most(cycles, (width * span_of(s, op.dest[0]) + s.write_bytes - 1) // s.write_bytes)
+    slowest = most(width, (width * sizes + s.read_bytes - 1) // s.read_bytes)
+    return most(least(cycles, slowest), 1)
+
+
+def row_run(end: "End", run: "i64") -> "i64":
+    """The shorter of `run` and a row of a memory operand with several dimensions."""
+    if end.kind == K_MEMORY and end.linear == 0 and end.has_dsd != 0:
+        if end.dsd[0].kind == MEM4D:
+            return least(run, most(end.dsd[0].extents[end.dsd[0].rank - 1], 1))
+    return run
+
+
+def groups_of(s: "Site", op: "Op", count: "i64", width: "i64") -> "i64":
+    """Groups of `count` elements: a group does not reach into the next row."""
+    run = row_run(op.dest[0], count)
+    for i in range(0, s.source_count):
+        run = row_run(op.sources[i], run)
+    if run == 0:
+        return 0
+    return count // run * ((run + width - 1) // width) + (count % run + width - 1) // width
 
 
 def bank_conflict(s: "Site", op: "Op") -> "i64":
@@ -158,8 +208,8 @@ def memory_cycles(s: "Site", op: "Op", count: "i64") -> "i64":
         if to_float(whole) < exact:
             whole += 1
         return setup + whole
-    width = elements_per_cycle(s, op)
-    cycles = (count + width - 1) // width
+    width = group_size(s, op)
+    cycles = groups_of(s, op, count, width) * group_cycles(s, op, width)
     if bank_conflict(s, op) != 0:
         cycles = cycles * s.conflict
     return setup + cycles
@@ -537,6 +587,7 @@ def attach(m: "M", pe: "Pe", op: "Op") -> "None":
     s = op.site
     now = m.now
     op.start = now + op.setup
+    op.switch_debt = 0
     dest = op.dest[0]
     zero_first = 0
     zero_second = 0
