@@ -156,3 +156,47 @@ def _pairs(task: Task, others: Mapping[str, Prints], collection: Collection) -> 
                 pairs.append(Resemblance(task.name, name, other, score, common, len(mine), len(theirs)))
         if pairs:
             yield pairs
+
+
+@dataclass(frozen=True)
+class Screen:
+    """The comparison with one other collection: its folder, its files, and for each of our sources the most alike."""
+
+    folder: Path
+    files: int
+    pairs: tuple[Resemblance, ...]
+
+    @property
+    def copies(self) -> int:
+        return sum(pair.is_copy for pair in self.pairs)
+
+
+def page(screens: Sequence[Screen], tasks: int, top: int) -> str:
+    """The highest scores as a Markdown page; the same sources give the same bytes."""
+    folders = [f"--against {screen.folder.name}" for screen in screens]
+    copies = sum(screen.copies for screen in screens)
+    lines = [
+        "# Similarity to published programs",
+        "",
+        f"{copies or 'No'} source of the {tasks} bundles is a copy, which it would be from a score of {THRESHOLD} on.",
+        "A score is the share of token fingerprints that both programs have, names and numbers made anonymous and",
+        "idioms left out, of those of the program that has fewer. Each folder is a checkout of the repository of",
+        "that name. Written by",
+        "",
+        "```bash",
+        f"fabrica-bench tasks similarity --top {top} --out docs/similarity.md \\",
+        "  " + " \\\n  ".join(folders),
+        "```",
+    ]
+    for screen in screens:
+        lines += [
+            "",
+            f"## {screen.folder.name}",
+            "",
+            f"{len(screen.pairs)} of our sources compared with {screen.files} files.",
+            "",
+            "| score | common fingerprints | task | file | most like |",
+            "|---:|---:|---|---|---|",
+            *(f"| {p.score:.2f} | {p.common} | {p.task} | {p.ours} | {p.theirs} |" for p in screen.pairs[:top]),
+        ]
+    return "\n".join(lines) + "\n"

@@ -18,15 +18,20 @@ from fabrica_bench.csl.diagnostics import CslError
 from fabrica_bench.errors import FabricaError
 from fabrica_bench.integrity.frozen import check_program, window_use
 from fabrica_bench.integrity.syntax import parse_text
-from fabrica_bench.tasks import Arrays, Task, list_tasks
+from fabrica_bench.tasks import Arrays, Task, load_task
 from fabrica_bench.tasks.canary import canary_of
+from fabrica_bench.tasks.recording import comparisons
 from fabrica_bench.tasks.seeds import visible_seed
 from fabrica_bench.tasks.selection import shipped_tasks_root
+from fabrica_bench.tasks.sync import MODEL_TASK
 
 FIXED_FILES: Final = ("spec.yaml", "task.md", "oracle.py", "cuda/kernel.cu")
 """Files of every task beside its bundle."""
 
 GUIDE: Final = "see docs/adding-a-task.md"
+
+IGNORED_INPUT: Final = "no output depends on input"
+"""How the message about an input that doesn't matter begins."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,14 @@ def lint_task(task: Task) -> list[Problem]:
     problems = list(_files(task))
     if problems:
         return problems
-    return [*_oracle(task), *_bundle(task), *_window(task), *_canaries(task), *_texts(task), *_bounds(task)]
+    return [
+        *_oracle(task),
+        *_bundle(task),
+        *_window(task),
+        *_canaries(task),
+        *_texts(task),
+        *_bounds(task),
+    ]
 
 
 def _files(task: Task) -> Iterator[Problem]:
@@ -97,7 +109,7 @@ def _oracle(task: Task) -> Iterator[Problem]:
             if _same(one, other):
                 yield Problem(place, f"every seed gives the same inputs ({distribution})", "draw from `rng`")
         for name in _ignored_inputs(task, size):
-            yield Problem(place, f"no output depends on input '{name}'", "use it, or leave it out of the spec")
+            yield Problem(place, f"{IGNORED_INPUT} '{name}'", "use it, or leave it out of the spec")
         if _zeros_pass(task, size):
             yield Problem(place, "outputs of zeros would be right", "choose another distribution or a closer tolerance")
     except FabricaError as error:
@@ -186,7 +198,7 @@ def _canaries(task: Task) -> Iterator[Problem]:
             yield Problem(
                 str(task.bundle_dir / name),
                 f"has no canary {canary_of(task.name, name)}",
-                f"run `python -m fabrica_bench.tasks.sync --tasks {task.root.parent}`",
+                f"run `fabrica-bench tasks sync --tasks {task.root.parent}`",
             )
 
 
@@ -224,9 +236,7 @@ def _references(task: Task) -> Iterator[Problem]:
 def _window(task: Task) -> Iterator[Problem]:
     """The timing window is the same bytes in every task, so that cycles mean the same."""
     path = task.bundle_dir / task.spec.bundle.window
-    original = next((other for other in list_tasks(root=shipped_tasks_root())), None)
-    if original is None:
-        return
+    original = load_task(MODEL_TASK, shipped_tasks_root())
     source = original.bundle_dir / original.spec.bundle.window
     if path.read_bytes() != source.read_bytes():
         yield Problem(str(path), "is not the common timing window", f"copy {source}")
@@ -254,6 +264,27 @@ def _bounds(task: Task) -> Iterator[Problem]:
                     + (f", published are {published}" if published is not None else ""),
                     "give a bound of at least 1 that every correct program exceeds",
                 )
+
+
+def lint_record(task: Task) -> Iterator[Problem]:
+    """What is wrong with the recorded cycles; no hindrance to measuring them anew.
+
+    The plain form stands for the published program; where it is far from its cycles the spec says why.
+    """
+    place = str(task.root / "spec.yaml")
+    for found in comparisons(task.spec):
+        if found.measured is None:
+            yield Problem(
+                place,
+                f"size {found.size} has published cycles, but none of ours are recorded",
+                f"run `fabrica-bench tasks validate --all --record --filter name={task.name}`",
+            )
+        elif found.far and not task.spec.reference_cycles.note:
+            yield Problem(
+                place,
+                f"plain.csl takes {found.measured} cycles at size {found.size}, published are {found.published}",
+                "mend plain.csl, or say why in reference_cycles.note",
+            )
 
 
 def folders_without_spec(root: Path) -> list[Problem]:

@@ -100,11 +100,11 @@ class Scorer:
         repeat = 0 if dict(files) == self.reference_files() else self._repeat
         return content_key(self.conditions, files, cases, self._digest, repeat)
 
-    def evaluate(self, files: Mapping[str, str], cases: Sequence[InputCase]) -> Evaluation:
-        """The five predicates; see `fabrica_bench.scoring.validity.evaluate`."""
+    def evaluate(self, files: Mapping[str, str], cases: Sequence[InputCase], *, trusted: bool = False) -> Evaluation:
+        """The five predicates; see `fabrica_bench.scoring.validity.evaluate`. `trusted` as for `judge`."""
         groups = split_cases(cases)
         keys = [self.key(files, group) for group in groups]
-        if dict(files) == self.reference_files():
+        if trusted or dict(files) == self.reference_files():
             return combine(self._of_reference(files, groups, keys))
         found: list[Evaluation] = []
         for group, key in zip(groups, keys, strict=True):
@@ -116,7 +116,7 @@ class Scorer:
     def _of_reference(
         self, files: Mapping[str, str], groups: Sequence[Sequence[InputCase]], keys: Sequence[str]
     ) -> list[Evaluation]:
-        """The reference is ours: what isn't known of it is measured in one batch, held-out inputs included."""
+        """A reference is ours: what isn't known of it is measured in one batch, held-out inputs included."""
         found = {key: kept for key in keys if (kept := self._store.find(key)) is not None}
         missing = [index for index, key in enumerate(keys) if key not in found]
         if missing:
@@ -161,7 +161,8 @@ class Scorer:
         Args:
             candidate: A folder, or texts by name.
             cases: Inputs, visible before held-out.
-            trusted: The benchmark's own reference is judged, so holding it is no fault.
+            trusted: One of the benchmark's own references is judged: holding one is no fault, and all its inputs
+                are run in one batch.
 
         Raises:
             FabricaError: `candidate` is a folder that can't be read, or the machine failed.
@@ -175,7 +176,7 @@ class Scorer:
         leaked = [] if trusted else candidate_leaks(files, conditions.task, conditions.workflow)
         if leaked:
             return invalid_contract(leaked)
-        evaluation = self.evaluate(files, cases)
+        evaluation = self.evaluate(files, cases, trusted=trusted)
         if not evaluation.ok or not evaluation.samples:
             return _invalid(evaluation)
         return _valid(evaluation, self.reference(cases))

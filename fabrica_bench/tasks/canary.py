@@ -1,7 +1,7 @@
 """Canaries: a comment in every reference kernel with a name that occurs nowhere else.
 
 A text that has the name has, or has seen, the file. It follows from the names of task and file, so that nobody has to
-keep a list, and so that a new task gets one from `python -m fabrica_bench.tasks.sync`.
+keep a list, and so that a new task gets one from `fabrica-bench tasks sync`.
 """
 
 from __future__ import annotations

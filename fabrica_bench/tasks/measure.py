@@ -1,17 +1,17 @@
-"""Run the reference programs of the tasks, compare them with their oracles and record their cycles in spec.yaml.
+"""Run the reference programs of the tasks with any tools, and compare them with their oracles.
 
-    python -m fabrica_bench.tasks.measure --arch wse3 --size small --record
+    python -m fabrica_bench.tasks.measure --arch wse3 --size small
 
 Both references are run: `expert` is pe.csl, `plain` is plain.csl in its place. The tools are processes, by default the
-embedded ones, so that any `cslc` and `cs_python` can be measured. Cycles are those of the first distribution and
-visible seed 0; the other distributions are only checked.
+embedded ones, so that any `cslc` and `cs_python` can be measured. Cycles are the median over one visible input of every
+distribution. The scorer's own verdict on the references, which spec.yaml records, comes from `fabrica-bench tasks
+validate`.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -21,32 +21,27 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from statistics import median_low
+from typing import Any, Final
 
 import numpy as np
-import yaml
 
 from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError
+from fabrica_bench.tasks.recording import VARIANTS, Variant
 from fabrica_bench.tasks.seeds import visible_seed
 from fabrica_bench.tasks.selection import list_tasks
-from fabrica_bench.tasks.spec import ARCHS, Arch, load_spec
-from fabrica_bench.tasks.task import SPEC_FILE, Task
-from fabrica_bench.version import __version__
+from fabrica_bench.tasks.spec import ARCHS, Arch
+from fabrica_bench.tasks.task import Task
 
-Variant = Literal["expert", "plain"]
-VARIANTS: Final[tuple[Variant, ...]] = ("expert", "plain")
-EMBEDDED: Final = "fabrica-embedded"
 STEP_TIMEOUT_S: Final = 600
-RECORD_KEY: Final = "reference_cycles"
 
 
 @dataclass(frozen=True)
 class Tools:
-    """The two commands, as argument lists, and the name under which cycles are recorded."""
+    """The two commands, as argument lists."""
 
     cslc: tuple[str, ...] = (sys.executable, "-m", "fabrica_bench.compat.cslc")
     cs_python: tuple[str, ...] = (sys.executable, "-m", "fabrica_bench.compat.cs_python")
-    name: str = f"{EMBEDDED} {__version__}"
 
 
 @dataclass(frozen=True)
@@ -54,7 +49,7 @@ class Measurement:
     """One reference at one size.
 
     Attributes:
-        cycles: Of the first distribution; None when it didn't run.
+        cycles: Median over the runs; None when there was none.
         runs: Distributions that were run and agreed with the oracle.
         max_ratio: Largest error as a share of the tolerance.
         problem: What went wrong first; empty if nothing.
@@ -85,18 +80,21 @@ def measure(
         every: Whether to run all distributions.
     """
     started = time.monotonic()
-    cycles, runs, ratio, problem = None, 0, 0.0, ""
+    samples: list[int] = []
+    ratio, problem = 0.0, ""
     with tempfile.TemporaryDirectory(prefix="fabrica-measure-") as name:
         folder = Path(name)
         try:
             _build(task, arch, size_name, variant, tools, folder)
             for index, distribution in enumerate(task.distributions if every else task.distributions[:1]):
                 found, worst = _run(task, size_name, index, distribution, tools, folder)
-                cycles = found if index == 0 else cycles
-                runs, ratio = runs + 1, max(ratio, worst)
+                samples.append(found)
+                ratio = max(ratio, worst)
         except (StepFailed, FabricaError) as error:
             problem = str(error)
-    return Measurement(task.name, arch, size_name, variant, cycles, runs, ratio, problem, time.monotonic() - started)
+    cycles = median_low(samples) if samples else None
+    seconds = time.monotonic() - started
+    return Measurement(task.name, arch, size_name, variant, cycles, len(samples), ratio, problem, seconds)
 
 
 def _build(task: Task, arch: Arch, size_name: str, variant: Variant, tools: Tools, folder: Path) -> None:
@@ -140,50 +138,12 @@ def _step(what: str, command: Sequence[str], folder: Path) -> None:
         raise StepFailed(f"{what}: {told or (lines or ['no message'])[-1]}")
 
 
-def record(task: Task, measurements: Sequence[Measurement], toolchain: str) -> None:
-    """Write measured cycles into the task's spec.yaml, leaving every other line as it is.
-
-    Raises:
-        FabricaError: The file would no longer be a valid spec; it is left unchanged.
-    """
-    path = task.root / SPEC_FILE
-    cycles: dict[str, dict[str, dict[str, int | None]]] = {}
-    for arch, sizes in task.spec.reference_cycles.cycles.items():
-        cycles[arch] = {size: pair.model_dump() for size, pair in sizes.items()}
-    for item in measurements:
-        if item.task == task.name and item.cycles is not None and not item.problem:
-            pair = cycles.setdefault(item.arch, {}).setdefault(item.size, {"expert": None, "plain": None})
-            pair[item.variant] = item.cycles
-    content: dict[str, Any] = {"toolchain": toolchain}
-    if task.spec.reference_cycles.note:
-        content["note"] = task.spec.reference_cycles.note
-    content["cycles"] = cycles
-    dumped = yaml.safe_dump({RECORD_KEY: content}, sort_keys=False, width=120, default_flow_style=None)
-    text = _replace_block(path.read_text(encoding="utf-8"), dumped)
-    draft = path.with_suffix(".yaml.new")
-    draft.write_text(text, encoding="utf-8")
-    try:
-        load_spec(draft)
-    except FabricaError:
-        draft.unlink()
-        raise
-    draft.replace(path)
-
-
-def _replace_block(text: str, block: str) -> str:
-    """Replace the top-level `reference_cycles` block, or append it."""
-    pattern = re.compile(rf"^{RECORD_KEY}:.*?(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
-    if pattern.search(text):
-        return pattern.sub(lambda _: block, text, count=1)
-    return text.rstrip("\n") + "\n" + block
-
-
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m fabrica_bench.tasks.measure",
-        description="Run the reference programs, compare them with their oracles, and record their cycles.",
+        description="Run the reference programs with any tools, and compare them with their oracles.",
         epilog="examples:\n  python -m fabrica_bench.tasks.measure\n"
-        "  python -m fabrica_bench.tasks.measure --filter name=ReLU-1PE --arch wse3 --size small --record",
+        "  python -m fabrica_bench.tasks.measure --filter name=ReLU-1PE --arch wse3 --size small",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--filter", nargs="*", default=(), help="tasks, e.g. set=core level=1 (default: all)")
@@ -192,10 +152,8 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--size", help="one size (default: all)")
     parser.add_argument("--variant", choices=VARIANTS, help="one reference (default: both)")
     parser.add_argument("--quick", action="store_true", help="only the first distribution")
-    parser.add_argument("--record", action="store_true", help="write the cycles into spec.yaml")
     parser.add_argument("--cslc", help="another compiler command")
     parser.add_argument("--cs-python", help="another runner command")
-    parser.add_argument("--toolchain", help="its name for the record, with --cslc and --cs-python")
     return parser
 
 
@@ -224,13 +182,13 @@ def work(options: argparse.Namespace) -> int:
     """Do what the options say, show it on standard output, and return the exit code. Raises `FabricaError`."""
     tools = Tools()
     if options.cslc or options.cs_python:
-        if not (options.cslc and options.cs_python and options.toolchain):
+        if not (options.cslc and options.cs_python):
             raise FabricaError(
-                "another toolchain needs its two commands and its name",
-                remedy="pass --cslc, --cs-python and --toolchain together",
+                "another toolchain needs both of its commands",
+                remedy="pass --cslc and --cs-python together",
                 code=ExitCode.USAGE,
             )
-        tools = Tools(tuple(shlex.split(options.cslc)), tuple(shlex.split(options.cs_python)), options.toolchain)
+        tools = Tools(tuple(shlex.split(options.cslc)), tuple(shlex.split(options.cs_python)))
     tasks = list_tasks(options.filter, options.tasks)
     sizes = {size for task in tasks for size in task.spec.size_names}
     if options.size is not None and options.size not in sizes:
@@ -240,9 +198,6 @@ def work(options: argparse.Namespace) -> int:
         item = measure(task, arch, size, variant, tools, every=not options.quick)
         found.append(item)
         _show(task, item)
-    if options.record:
-        for task in tasks:
-            record(task, found, tools.name)
     good = sum(not item.problem for item in found)
     sys.stdout.write(f"{good} of {len(found)} agree with their oracles\n")
     return int(ExitCode.OK if good == len(found) > 0 else ExitCode.FAILURE)

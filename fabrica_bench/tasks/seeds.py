@@ -116,6 +116,11 @@ class HeldOutKey:
         raise TypeError("a held-out key is not pickled: it must stay in the scorer's process")
 
 
+RECORD_KEY: Final = HeldOutKey(hashlib.sha256(b"fabrica-bench reference cycles").digest())
+"""A key that everybody knows. The cycles in spec.yaml are taken on its inputs, so that anybody gets the same; no
+candidate is ever judged on them."""
+
+
 def visible_seed(task: str, index: int, suite_version: str = SUITE_VERSION) -> int:
     """The visible seed of a task's index-th input, below 2**128; the same for everybody."""
     digest = hashlib.sha256(b"fabrica-bench visible seed\0" + _message(suite_version, task, index)).digest()

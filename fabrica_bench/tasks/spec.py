@@ -211,7 +211,7 @@ class Precision(Model):
 
 
 class Published(Model):
-    """What the literature reports, as evidence; compare only with the same SDK and window."""
+    """What the literature reports, as evidence; compare only with the same SDK and window. None for tasks of users."""
 
     cycles: Cycles | None
     sdk: Text
@@ -220,14 +220,19 @@ class Published(Model):
 
 
 class CyclePair(Model):
-    """Measured cycles of the two references."""
+    """Measured cycles of the two references: those of a verdict on inputs of `seeds.RECORD_KEY`, the median over all.
+
+    Beside published cycles also those of the plain form on the first visible input, whose scalars (iterations, number
+    of words) are the published ones; the other inputs have other scalars, and the median may be one of theirs.
+    """
 
     expert: Cycles | None = None
     plain: Cycles | None = None
+    plain_as_published: Cycles | None = None
 
 
 class ReferenceCycles(Model):
-    """Measured by this project: arch -> size -> cycles; None until measured. First distribution, visible seed 0."""
+    """Measured by this project: arch -> size -> cycles; None until measured. See `fabrica_bench.tasks.recording`."""
 
     toolchain: Text | None = None
     cycles: dict[Arch, dict[Identifier, CyclePair]] = {}
@@ -265,7 +270,7 @@ class TaskSpec(Model):
     timing: Timing = Timing()
     lower_bound: LowerBound
     precision: Precision
-    published: Published
+    published: Published | None = None
     reference_cycles: ReferenceCycles = ReferenceCycles()
 
     @property

@@ -1,6 +1,6 @@
-"""What bundles share: copy it from its model and write the canaries, or tell what differs.
+"""What follows from elsewhere in a bundle: write it, or tell what differs.
 
-    python -m fabrica_bench.tasks.sync [--check] [--tasks DIR]
+    fabrica-bench tasks sync [--check] [--tasks DIR]
 
 A bundle must stand alone, so each has its own copy of what it shares with others, the same byte for byte:
 
@@ -8,21 +8,20 @@ A bundle must stand alone, so each has its own copy of what it shares with other
 * passages between a line `shared: NAME` and a line `end of shared: NAME`, both in comments, in any file of a task: the
   first one is the one to edit, by folder, and within a task in the order layout, compute, plain, the other files.
 
-The last line of either reference kernel is its canary.
+The last line of either reference kernel is its canary, and the commands files follow from the sizes in spec.yaml.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
+from fabrica_bench.errors import from_os_error
 from fabrica_bench.tasks.canary import with_canary
-from fabrica_bench.tasks.selection import list_tasks, load_task
+from fabrica_bench.tasks.commands_file import commands_text
+from fabrica_bench.tasks.selection import list_tasks, load_task, shipped_tasks_root
 from fabrica_bench.tasks.task import Task
 
 MODEL_TASK: Final = "SAXPY-1PE"
@@ -84,27 +83,38 @@ def unlike_their_models(tasks: Sequence[Task], model: Task) -> Iterator[tuple[Pa
         raise from_os_error(error) from error
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m fabrica_bench.tasks.sync", description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="only tell which files differ; exit code 1 if any does")
-    parser.add_argument("--tasks", type=Path, help="another tasks folder")
-    options = parser.parse_args(argv)
+def unlike_their_specs(tasks: Sequence[Task]) -> Iterator[tuple[Path, bytes]]:
+    """Commands files that are missing or don't have the spec's sizes, with the content they should have.
+
+    Raises:
+        FabricaError: A file can't be read.
+    """
     try:
-        tasks, model = list_tasks((), options.tasks), load_task(MODEL_TASK)
-        found = [*differing(tasks, model), *unlike_their_models(tasks, model)]
-        for path, content in found:
-            sys.stdout.write(f"{'differs' if options.check else 'written'}: {path}\n")
-            if not options.check:
-                path.write_bytes(content)
+        for task in tasks:
+            for arch, name in task.spec.bundle.commands.items():
+                path, wanted = task.bundle_dir / name, commands_text(task, arch).encode()
+                if not (path.is_file() and path.read_bytes() == wanted):
+                    yield path, wanted
     except OSError as error:
-        sys.stderr.write(f"error: {from_os_error(error)}\n")
-        return int(ExitCode.ENVIRONMENT)
-    except FabricaError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return int(error.code)
-    return int(ExitCode.FAILURE if options.check and found else ExitCode.OK)
+        raise from_os_error(error) from error
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def synchronise(folder: Path | None, *, check: bool) -> list[Path]:
+    """Write what differs, in all tasks of a folder; with `check` only find it.
+
+    Returns:
+        The files that differed.
+
+    Raises:
+        FabricaError: A task is broken, or a file can't be read or written.
+    """
+    tasks, model = list_tasks((), folder), load_task(MODEL_TASK, shipped_tasks_root())
+    found = [*differing(tasks, model), *unlike_their_models(tasks, model), *unlike_their_specs(tasks)]
+    try:
+        for path, content in found if not check else ():
+            path.write_bytes(content)
+            if path.suffix == ".sh":
+                path.chmod(0o755)
+    except OSError as error:
+        raise from_os_error(error) from error
+    return [path for path, _ in found]

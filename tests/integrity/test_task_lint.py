@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fabrica_bench.integrity.task_lint import folders_without_spec, lint_task
+from fabrica_bench.integrity.task_lint import folders_without_spec, lint_record, lint_task
 from fabrica_bench.tasks import list_tasks, load_task
 from fabrica_bench.tasks.selection import shipped_tasks_root
 
@@ -30,7 +30,7 @@ def spoil(path: Path, old: str, new: str) -> None:
 
 @pytest.mark.parametrize("task", list_tasks(root=shipped_tasks_root()), ids=lambda task: task.slug)
 def test_shipped_tasks_are_in_order(task) -> None:
-    assert lint_task(task) == []
+    assert [*lint_task(task), *lint_record(task)] == []
 
 
 @pytest.mark.parametrize("name", ["oracle.py", "task.md", "cuda/kernel.cu", "csl/plain.csl", "csl/commands_wse2.sh"])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fabrica_bench.tasks import Task, list_tasks, load_task
-from fabrica_bench.tasks.measure import VARIANTS, Tools, Variant, measure
+from fabrica_bench.tasks.measure import Tools, measure
+from fabrica_bench.tasks.recording import VARIANTS, Variant
 from fabrica_bench.tasks.spec import ARCHS, Arch
 
 TASKS = list_tasks()

@@ -22,6 +22,8 @@ from fabrica_bench.cli.commands import (
     run,
     score,
     study,
+    task_authoring,
+    task_validation,
     tasks,
     verify,
 )
@@ -43,4 +45,6 @@ REGISTERED: Final = (
     csl_profile,
     csl_show,
     tasks,
+    task_authoring,
+    task_validation,
 )

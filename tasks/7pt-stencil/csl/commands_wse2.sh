@@ -7,7 +7,7 @@ size="${1:-small}"
 case "$size" in
   small) dims=12,7 params=width:5,height:5,MAX_ZDIM:5,BLOCK_SIZE:2,m:5,n:5,k:5 ;;
   large) dims=12,7 params=width:5,height:5,MAX_ZDIM:60,BLOCK_SIZE:2,m:5,n:5,k:60 ;;
-  medium) dims=13,5 params=width:6,height:3,MAX_ZDIM:211,BLOCK_SIZE:16,m:6,n:3,k:211 ;;
+  medium) dims=13,5 params=width:6,height:3,MAX_ZDIM:1003,BLOCK_SIZE:16,m:6,n:3,k:1003 ;;
   *) echo "unknown size '$size'; known: small, large, medium" >&2 && exit 2 ;;
 esac
 

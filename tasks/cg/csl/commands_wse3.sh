@@ -6,7 +6,7 @@ set -e
 size="${1:-small}"
 case "$size" in
   small) dims=12,7 params=width:5,height:5,MAX_ZDIM:5,BLOCK_SIZE:2,m:5,n:5,k:5,max_ite:2 ;;
-  medium) dims=11,5 params=width:4,height:3,MAX_ZDIM:101,BLOCK_SIZE:16,m:4,n:3,k:101,max_ite:5 ;;
+  medium) dims=11,5 params=width:4,height:3,MAX_ZDIM:601,BLOCK_SIZE:16,m:4,n:3,k:601,max_ite:3 ;;
   *) echo "unknown size '$size'; known: small, medium" >&2 && exit 2 ;;
 esac
 

@@ -6,7 +6,7 @@ set -e
 size="${1:-small}"
 case "$size" in
   small) dims=8,6 params=Py:4,n_per_pe:64,n_buckets:16,bucket_size:64 ;;
-  medium) dims=8,8 params=Py:6,n_per_pe:1201,n_buckets:128,bucket_size:32 ;;
+  medium) dims=8,8 params=Py:6,n_per_pe:6011,n_buckets:128,bucket_size:32 ;;
   *) echo "unknown size '$size'; known: small, medium" >&2 && exit 2 ;;
 esac
 

@@ -6,7 +6,7 @@ set -e
 size="${1:-small}"
 case "$size" in
   small) dims=9,4 params=width:2,height:2,Mt:4,Nt:4,iters:1 ;;
-  medium) dims=10,5 params=width:3,height:3,Mt:25,Nt:34,iters:1 ;;
+  medium) dims=10,5 params=width:3,height:3,Mt:47,Nt:58,iters:1 ;;
   *) echo "unknown size '$size'; known: small, medium" >&2 && exit 2 ;;
 esac
 

@@ -7,7 +7,7 @@ size="${1:-small}"
 case "$size" in
   small) dims=9,4 params=width:2,height:2,Mt:4,Nt:4,iters:1 ;;
   large) dims=9,4 params=width:2,height:2,Mt:16,Nt:16,iters:1 ;;
-  medium) dims=11,5 params=width:4,height:3,Mt:20,Nt:28,iters:1 ;;
+  medium) dims=11,5 params=width:4,height:3,Mt:46,Nt:57,iters:1 ;;
   *) echo "unknown size '$size'; known: small, large, medium" >&2 && exit 2 ;;
 esac
 

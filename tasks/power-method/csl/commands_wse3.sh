@@ -6,7 +6,7 @@ set -e
 size="${1:-small}"
 case "$size" in
   small) dims=12,7 params=width:5,height:5,MAX_ZDIM:5,BLOCK_SIZE:2,m:5,n:5,k:5,max_ite:10 ;;
-  medium) dims=11,4 params=width:4,height:2,MAX_ZDIM:151,BLOCK_SIZE:20,m:4,n:2,k:151,max_ite:6 ;;
+  medium) dims=11,4 params=width:4,height:2,MAX_ZDIM:751,BLOCK_SIZE:20,m:4,n:2,k:751,max_ite:3 ;;
   *) echo "unknown size '$size'; known: small, medium" >&2 && exit 2 ;;
 esac
 

@@ -6,7 +6,7 @@ set -e
 size="${1:-small}"
 case "$size" in
   small) dims=12,7 params=width:5,height:5,MAX_ZDIM:5,BLOCK_SIZE:2,m:5,n:5,k:5,max_ite:2 ;;
-  medium) dims=10,6 params=width:3,height:4,MAX_ZDIM:93,BLOCK_SIZE:12,m:3,n:4,k:93,max_ite:5 ;;
+  medium) dims=10,6 params=width:3,height:4,MAX_ZDIM:593,BLOCK_SIZE:12,m:3,n:4,k:593,max_ite:3 ;;
   *) echo "unknown size '$size'; known: small, medium" >&2 && exit 2 ;;
 esac
 

@@ -206,6 +206,8 @@ __device__ int __float_as_int(float x); __device__ unsigned __float_as_uint(floa
 __device__ float __int_as_float(int x); __device__ float __uint_as_float(unsigned x);
 __device__ float __int2float_rn(int x); __device__ float __uint2float_rn(unsigned x); __device__ int __float2int_rz(float x);
 __device__ int __float2int_rd(float x); __device__ int __float2int_rn(float x); __device__ unsigned __float2uint_rz(float x);
+struct __half2 { __half x, y; };
+FHD float2 __half22float2(__half2 h); FHD __half2 __float22half2_rn(float2 f);
 FHD float __half2float(__half h); FHD __half __float2half(float f); FHD __half __float2half_rn(float f);
 __device__ __half __hadd(__half a, __half b); __device__ __half __hsub(__half a, __half b);
 __device__ __half __hmul(__half a, __half b); __device__ __half __hfma(__half a, __half b, __half c);
