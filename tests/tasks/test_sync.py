@@ -10,6 +10,7 @@ import pytest
 
 from fabrica_bench.cli.main import main as cli
 from fabrica_bench.tasks import tasks_root
+from fabrica_bench.tasks.selection import shipped_tasks_root
 
 
 def main(words: list[str]) -> int:
@@ -39,7 +40,7 @@ def test_a_differing_and_a_missing_file_are_found_and_mended(
     assert (bundle / "window.csl").read_text(encoding="utf-8") == "// mine\n"
     assert main(["--tasks", str(root)]) == 0
     for name in ("window.csl", "host.py"):
-        assert (bundle / name).read_bytes() == (tasks_root() / "saxpy-1pe" / "csl" / name).read_bytes()
+        assert (bundle / name).read_bytes() == (shipped_tasks_root() / "saxpy-1pe" / "csl" / name).read_bytes()
     assert main(["--check", "--tasks", str(root)]) == 0
 
 
