@@ -22,8 +22,8 @@ from fabrica_bench.plugins import AgentGaveUp, AgentTools, Budget, Candidate, Ta
 MARGIN_S = 5.0
 """Wall-clock seconds to keep for handing over the candidate."""
 
-ATTEMPTS = (Options(), Options(bulk=False))
-"""Forms to try until one is valid: the fast one, then the plain one."""
+ATTEMPTS = (Options(), Options(bulk=False), Options(traced=True))
+"""Forms to try until one is valid: the fast one, the plain one, the one that needs no array of what threads hold."""
 
 
 @dataclass
@@ -131,8 +131,13 @@ class _Translation:
         fallback: Scored | None = None
         review: Review | None = None
         seen: set[str] = set()
+        refusal: AgentGaveUp | None = None
         for options in ATTEMPTS:
-            implementation = self.implementer.implement(plan, options, review)
+            try:
+                implementation = self.implementer.implement(plan, options, review)
+            except AgentGaveUp as error:
+                refusal = refusal or error
+                continue
             text = repr(sorted(implementation.files.items()))
             if text in seen:
                 continue
@@ -143,7 +148,9 @@ class _Translation:
             cycles, review = self._evaluate(implementation)
             if cycles is not None:
                 return Scored(implementation, options, cycles)
-        assert fallback is not None
+        if fallback is None:
+            assert refusal is not None
+            raise refusal
         if review is not None:
             raise AgentGaveUp([f"the translation fails ({review.kind.value}): {review.reason}"])
         return fallback

@@ -95,7 +95,7 @@ class LoweringImplementer:
 
 
 def _mesh(plan: Plan, size: Mapping[str, int], chosen: Design) -> Mesh | None:
-    """The evaluated layout, where several PEs share the work."""
-    if chosen.width * chosen.height == 1:
+    """The evaluated layout, where several PEs share the work or the layout hands out colors."""
+    if chosen.width * chosen.height == 1 and not plan.facts.layout.routed:
         return None
     return read_mesh(plan.view.files, size, plan.view.arch)

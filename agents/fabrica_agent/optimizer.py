@@ -23,6 +23,11 @@ class Rewrite:
 
 CATALOGUE: tuple[Rewrite, ...] = (
     Rewrite(
+        "loops from a trace",
+        "how threads share a sum, by shuffles or partial sums, costs much and means nothing on one PE",
+        lambda o: replace(o, traced=True) if o.bulk and not o.traced else None,
+    ),
+    Rewrite(
         "copy before overlapping operations",
         "reading and writing one array at a distance meets the same memory bank in every element",
         lambda o: replace(o, backwards=False) if o.bulk and o.backwards else None,

@@ -23,6 +23,7 @@ from fabrica_agent.lowering.distribute import Layout, blocks_to_pes, place_array
 from fabrica_agent.lowering.grids import grids
 from fabrica_agent.lowering.ir import Program, Ty, UnsupportedError
 from fabrica_agent.lowering.options import Options
+from fabrica_agent.lowering.reroll import reroll
 from fabrica_agent.lowering.rows import columns_for_rows
 from fabrica_agent.lowering.sections import optimise_sections
 from fabrica_agent.lowering.serialise import serialise
@@ -42,7 +43,12 @@ _NUMPY = {
 
 
 def lower(
-    source: CudaSource, design: Design, facts: TaskFacts, sizes: Mapping[str, int], options: Options, mesh: Mesh | None
+    source: CudaSource,
+    design: Design,
+    facts: TaskFacts,
+    sizes: Mapping[str, int],
+    options: Options,
+    mesh: Mesh | None = None,
 ) -> Variant:
     """Translate a CUDA source for a design and its sizes.
 
@@ -58,7 +64,7 @@ def lower(
         UnsupportedError: Names the construct and its line.
     """
     exchange = plan_exchange(design, facts, mesh)
-    program = place(to_program(source, design, facts, sizes), design, exchange)
+    program = place(to_program(source, design, facts, sizes), design, exchange, traced=options.traced)
     if options.bulk:
         program = tidy(grids(program))
     program = simplify(program)
@@ -123,11 +129,11 @@ def entry_arguments(facts: TaskFacts) -> tuple[tuple[str, str], ...]:
     return tuple(zip(names, facts.entry.args, strict=False))
 
 
-def place(program: Program, design: Design, exchange: Exchange | None = None) -> Program:
+def place(program: Program, design: Design, exchange: Exchange | None = None, *, traced: bool = False) -> Program:
     """Serialise, and put the arrays where the design says."""
     if design.decomposition is Decomposition.BLOCK_PER_PE:
         program = blocks_to_pes(program, design.width, design.height)
-    program = simplify(serialise(program), split=False)
+    program = simplify(reroll(program) if traced else serialise(program), split=False)
     layouts = {p.array: Layout(p.symbol, p.shape, p.length, p.x, p.y, p.offset) for p in design.placements}
     if exchange is not None:
         sizes = {s.array: s.size for s in (*(g.shards for g in exchange.gathers), *exchange.results)}

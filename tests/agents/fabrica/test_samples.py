@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fabrica_agent.lowering.interpreter import Interpreter
+from fabrica_agent.lowering.ir import For, UnsupportedError, walk_stmts
 from fabrica_agent.lowering.options import Options
+from fabrica_agent.lowering.reroll import fit
 
 from tests.agents.fabrica.bundles import copies, deviations, lowered, run_csl, translated
 from tests.agents.fabrica.samples import BY_NAME, CUDA, SAMPLES, Arrays, Sample
@@ -54,6 +56,54 @@ def test_the_csl_computes_the_same(sample: Sample, arrays: Arrays, tmp_path: Pat
     _, text = lowered(sample, arrays, Options())
     after, _ = run_csl(sample, copies(arrays), text, tmp_path)
     assert max(deviations(sample, arrays, after).values()) <= 1
+
+
+TRACED = (
+    "sum_tree", "sum_shuffle", "dot_two_kernels", "matvec_row_warp", "gemm_tiled", "transpose_padded", "stencil_1d",
+    "softmax_rows", "rmsnorm", "conv1d_constant", "complex_multiply", "hash_uint", "last_block_sum", "half_scale",
+    "returns_value",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_loops_written_anew_from_a_trace_compute_the_same(name: str) -> None:
+    sample = BY_NAME[name]
+    arrays = sample.arrays(np.random.default_rng(7), sample.sizes)
+    program, _ = lowered(sample, arrays, Options(traced=True))
+    after = copies(arrays)
+    Interpreter(program, after, _arguments(sample)).run()
+    assert max(deviations(sample, arrays, after).values()) <= 1
+
+
+def test_a_sum_by_shuffles_becomes_one_loop_over_the_array() -> None:
+    sample = BY_NAME["sum_shuffle"]
+    arrays = sample.arrays(np.random.default_rng(7), sample.sizes)
+    program, _ = lowered(sample, arrays, Options(traced=True, bulk=False))
+    loops = [s for s in walk_stmts(program.body) if isinstance(s, For)]
+    assert len(loops) == 1
+    assert set(program.buffers) == set(arrays)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("bitonic_sort", "what is done depends on data"),
+        ("spmv_csr", "where an element lies depends on data"),
+        ("jacobi_swap", "from what it replaces"),
+        ("scan_warp", "too little in common"),
+    ],
+)
+def test_what_a_trace_does_not_show_is_refused(name: str, reason: str) -> None:
+    sample = BY_NAME[name]
+    with pytest.raises(UnsupportedError, match=reason):
+        lowered(sample, sample.arrays(np.random.default_rng(7), sample.sizes), Options(traced=True))
+
+
+def test_points_are_nests_of_even_steps_or_nothing() -> None:
+    grid = [(10 * i + j, 3 * i) for i in range(4) for j in range(5)]
+    assert fit(grid) == ((0, 0), ((4, (10, 3)), (5, (1, 0))))
+    assert fit([(0,), (1,), (3,)]) is None
+    assert fit([(7, 7)]) == ((7, 7), ())
 
 
 @pytest.mark.parametrize("name", ["gemm_tiled", "softmax_rows", "scan_double_buffer", "compact_ballot", "half_scale"])

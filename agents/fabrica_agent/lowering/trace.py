@@ -1,0 +1,229 @@
+"""What a program computes, as a formula for each element of its results: a run with symbols in place of data.
+
+Control and indices have to be known; data are leaves `array[index]`. What is found no longer shows how threads shared
+the work: a sum is a set of terms, whichever tree of shuffles or partial sums it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from fabrica_agent.lowering.fold import Number, compute, convert, int_value
+from fabrica_agent.lowering.interpreter import Interpreter, InterpreterError, Thread, apply_function
+from fabrica_agent.lowering.ir import (
+    COMPARISONS,
+    Assign,
+    Atomic,
+    Bin,
+    Bitcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    If,
+    LaneRead,
+    Load,
+    Op,
+    Param,
+    Program,
+    Select,
+    Stmt,
+    Ty,
+    Un,
+    UnsupportedError,
+    Var,
+)
+
+MAX_STATEMENTS = 250_000
+"""Statements of all threads together up to which a program is traced."""
+
+_ATOMICS = {"add": Op.ADD, "sub": Op.SUB, "min": Op.MIN, "max": Op.MAX}
+
+
+class Symbol:
+    """A value that depends on data; it can neither be branched on nor used as an index."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        raise UnsupportedError("what is done depends on data")
+
+    def __int__(self) -> int:
+        raise UnsupportedError("where an element lies depends on data")
+
+
+@dataclass(eq=False, slots=True)
+class Leaf(Symbol):
+    """An element of an array as it was at the start."""
+
+    buffer: str
+    index: int
+    ty: Ty
+
+
+@dataclass(eq=False, slots=True)
+class Argument(Symbol):
+    """An argument of the entry function."""
+
+    name: str
+    ty: Ty
+
+
+@dataclass(eq=False, slots=True)
+class Node(Symbol):
+    """An operation; `what` is an `Op`, or a word with the name of a function."""
+
+    what: Op | str
+    args: tuple[Value, ...]
+    ty: Ty
+
+
+Value = Number | Leaf | Argument | Node
+
+
+class _Cells:
+    """A buffer: elements as far as they were written, else what was there at the start."""
+
+    def __init__(self, name: str, ty: Ty, length: int, init: tuple[float, ...] | None, *, outside: bool) -> None:
+        self.name, self.ty, self.size = name, ty, length
+        self.init, self.outside = init, outside
+        self.written: dict[int, Value] = {}
+
+    def __getitem__(self, index: int) -> Value:
+        if index not in self.written:
+            if self.outside:
+                return Leaf(self.name, index, self.ty)
+            return convert(self.init[index], self.ty) if self.init is not None else convert(0, self.ty)
+        return self.written[index]
+
+
+class Tracer(Interpreter):
+    """Runs a CUDA program on symbols."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.cells: MutableMapping[str, _Cells] = {}
+        for name, b in program.buffers.items():
+            length = None if b.length is None else int_value(b.length)
+            if length is None:
+                raise UnsupportedError(f"the length of array {name} is not known")
+            self.cells[name] = _Cells(name, b.ty, length, b.init, outside=b.exported)
+        self.arguments: dict[str, Any] = {v.name: Argument(v.name, v.ty) for v in program.args}
+        self.steps = 0
+
+    def results(self) -> dict[str, dict[int, Value]]:
+        """For each array of the host, its changed elements.
+
+        Raises:
+            UnsupportedError: Control depends on data, or the program is too long to be traced.
+        """
+        try:
+            self.run()
+        except InterpreterError as error:
+            raise UnsupportedError(str(error)) from error
+        return {n: c.written for n, c in self.cells.items() if c.outside and c.written}
+
+    def _statement(self, s: Stmt, t: Thread) -> Generator[str, None, None]:
+        if self.steps > MAX_STATEMENTS:
+            raise UnsupportedError("the program is too long to be traced")
+        match s:
+            case Assign(name=name, value=value):
+                ty = self.program.types.get(name, value.ty)
+                t.variables[name] = _converted(self.evaluate(value, t), ty)
+            case If(cond=cond, then=then, other=other):
+                yield from self._body(then if bool(self.evaluate(cond, t)) else other, t)
+            case _:
+                yield from super()._statement(s, t)
+
+    def _load(self, buffer: str, index: int) -> Any:
+        cells = self.cells[buffer]
+        if not 0 <= index < cells.size:
+            raise InterpreterError(f"{buffer}[{index}] is read outside its {cells.size} elements")
+        return cells[index]
+
+    def _store(self, buffer: str, index: int, value: Any) -> None:
+        cells = self.cells[buffer]
+        if not 0 <= index < cells.size:
+            raise InterpreterError(f"{buffer}[{index}] is written outside its {cells.size} elements")
+        cells.written[index] = _converted(value, cells.ty)
+
+    def _atomic(self, s: Atomic, t: Thread) -> None:
+        index = int(self.evaluate(s.index, t))
+        old, value = self._load(s.buffer, index), self.evaluate(s.value, t)
+        if not isinstance(old, Symbol) and not isinstance(value, Symbol):
+            super()._atomic(s, t)
+            return
+        if s.op not in _ATOMICS:
+            raise UnsupportedError(f"atomic {s.op} of data")
+        self._store(s.buffer, index, _node(_ATOMICS[s.op], (old, value), s.ty))
+        if s.result is not None:
+            t.variables[s.result] = old
+
+    def evaluate(self, e: Expr, t: Thread) -> Any:
+        """The value of an expression for one thread: a number, or a symbol."""
+        match e:
+            case Const(value=v) | Param(value=v):
+                return v
+            case Var(name=name):
+                return t.variables.get(name, 0)
+            case Load(buffer=buffer, index=index):
+                return self._load(buffer, int(self.evaluate(index, t)))
+            case LaneRead(name=name, lane=lane):
+                return self._peer(name, int(self.evaluate(lane, t)), t)
+            case Bin():
+                return self._binary(e, t)
+            case Un(op=op, a=a, ty=ty):
+                x = self.evaluate(a, t)
+                if isinstance(x, Symbol):
+                    return _node(f"un {op}", (x,), ty)
+                return not x if op == "!" else convert(~int(x) if op == "~" else -x, ty)
+            case Cast(a=a, ty=ty):
+                return _converted(self.evaluate(a, t), ty)
+            case Bitcast(a=a, ty=ty):
+                x = self.evaluate(a, t)
+                return _node("bits", (x,), ty) if isinstance(x, Symbol) else super().evaluate(e, t)
+            case Select(cond=c, a=a, b=b, ty=ty):
+                test = self.evaluate(c, t)
+                if isinstance(test, Symbol):
+                    return _node("select", (test, self.evaluate(a, t), self.evaluate(b, t)), ty)
+                return self.evaluate(a if test else b, t)
+            case Call(fn=fn, args=args, ty=ty):
+                values = [self.evaluate(a, t) for a in args]
+                if any(isinstance(v, Symbol) for v in values):
+                    return _node(f"call {fn}", tuple(values), ty)
+                return apply_function(fn, values, ty)
+
+    def _binary(self, e: Bin, t: Thread) -> Any:
+        x = self.evaluate(e.a, t)
+        if e.op in (Op.LAND, Op.LOR) and not isinstance(x, Symbol):
+            return self.evaluate(e.b, t) if bool(x) == (e.op is Op.LAND) else bool(x)
+        y = self.evaluate(e.b, t)
+        if isinstance(x, Symbol) or isinstance(y, Symbol):
+            args = tuple(v if isinstance(v, Symbol) else convert(v, p.ty) for v, p in ((x, e.a), (y, e.b)))
+            return _node(e.op, args, e.ty, of=e.a.ty)
+        value = compute(e.op, x, y, e.a.ty if e.op in COMPARISONS else e.ty)
+        if value is None:
+            raise InterpreterError("integer division by zero")
+        return value
+
+
+def _node(what: Op | str, args: tuple[Any, ...], ty: Ty, of: Ty | None = None) -> Any:
+    """An operation, but for those that leave one operand as it is."""
+    if ty.is_float and len(args) == 2 and of in (None, ty):
+        for x, y in ((args[0], args[1]), (args[1], args[0])):
+            if isinstance(y, Symbol):
+                continue
+            if (what is Op.ADD and y == 0) or (what is Op.MUL and y == 1) or (what is Op.MAX and y == float("-inf")):
+                return x
+    return Node(what, args, ty)
+
+
+def _converted(value: Any, target: Ty) -> Any:
+    if isinstance(value, Leaf | Argument | Node):
+        return value if value.ty is target else Node("cast", (value,), target)
+    return convert(value, target)
+
+
+__all__ = ["Argument", "Leaf", "Node", "Symbol", "Tracer", "Value"]
