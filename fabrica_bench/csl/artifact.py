@@ -132,7 +132,7 @@ def _codec() -> RecordCodec:
         value
         for value in vars(ir).values()
         if isinstance(value, type)
-        and value.__module__ == ir.__name__
+        and value.__module__.startswith(f"{ir.__name__}.")
         and (hasattr(value, "_fields") or hasattr(value, "__dataclass_fields__"))
     ]
     return RecordCodec(records, pooled=(ir.ScalarType, ir.ColorConfig))
