@@ -91,6 +91,8 @@ def compile_options(options: CslcOptions) -> CompileOptions:
         limits["comptime_func_depth_limit"] = options.comptime_func_depth_limit
     if options.max_comptime_steps is not None:
         limits["max_comptime_steps"] = options.max_comptime_steps
+    if options.max_comptime_memory is not None:
+        limits["max_comptime_memory"] = options.max_comptime_memory
     return CompileOptions(
         file=options.file,
         arch=options.arch,

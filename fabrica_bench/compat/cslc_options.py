@@ -53,6 +53,7 @@ class CslcOptions:
     max_inlined_iterations: int | None
     comptime_func_depth_limit: int | None
     max_comptime_steps: int | None
+    max_comptime_memory: int | None
     confine_imports: bool
     warnings_as_errors: bool
     verbose: bool
@@ -104,6 +105,7 @@ def parse_options(argv: Sequence[str]) -> CslcOptions:
         max_inlined_iterations=_optional(values.max_inlined_iterations, "--max-inlined-iterations"),
         comptime_func_depth_limit=_optional(values.comptime_func_depth_limit, "--comptime-func-depth-limit"),
         max_comptime_steps=_optional(values.max_comptime_steps, "--max-comptime-steps"),
+        max_comptime_memory=_optional(values.max_comptime_memory, "--max-comptime-memory"),
         confine_imports=values.confine_imports,
         warnings_as_errors=values.warnings_as_errors,
         verbose=values.verbose,
@@ -148,6 +150,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--max-inlined-iterations", metavar="N", help="limit of unrolled loop iterations")
     add("--comptime-func-depth-limit", metavar="N", help="limit of nested compile-time calls")
     add("--max-comptime-steps", metavar="N", help="limit of work done at compile time (not a flag of the vendor's)")
+    add("--max-comptime-memory", metavar="MIB", help="limit of memory for compiling (not a flag of the vendor's)")
     add(
         "--confine-imports",
         action="store_true",

@@ -6,7 +6,7 @@ A diagnostic has two forms: text for people (`render`: position, source line, ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -55,10 +55,14 @@ def error(message: str, span: Span | None = None, *, hint: str | None = None) ->
 
 
 def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Without duplicates; those without a place first, then by file (in order of first mention) and position."""
-    unique = list(dict.fromkeys(diagnostics))
+    """In order, and without duplicates."""
+    return in_order(list(dict.fromkeys(diagnostics)))
+
+
+def in_order(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Those without a place first, then by file (in order of first mention) and position."""
     files: dict[str, int] = {}
-    for diagnostic in unique:
+    for diagnostic in diagnostics:
         if diagnostic.span is not None:
             files.setdefault(diagnostic.span.file.absolute, len(files))
 
@@ -66,7 +70,7 @@ def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
         span = diagnostic.span
         return (-1, 0) if span is None else (files[span.file.absolute], span.start)
 
-    return sorted(unique, key=place)
+    return sorted(diagnostics, key=place)
 
 
 # ----------------------------------------------------------------------------------------------------- text

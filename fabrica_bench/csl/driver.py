@@ -14,6 +14,7 @@ from fabrica_bench.csl.sema import limits
 DEFAULT_MAX_INLINED_ITERATIONS = 10_000
 DEFAULT_COMPTIME_DEPTH = 200
 DEFAULT_COMPTIME_STEPS = limits.COMPTIME_STEPS
+DEFAULT_COMPTIME_MEGABYTES = limits.COMPTIME_MEGABYTES
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class CompileOptions:
     width_west_buf: int = 0
     width_east_buf: int = 0
     max_comptime_steps: int = DEFAULT_COMPTIME_STEPS
+    max_comptime_memory: int = DEFAULT_COMPTIME_MEGABYTES
     confine_imports: bool = False
     check_routes: bool = True
     section_addresses: Mapping[str, int] = field(default_factory=dict)

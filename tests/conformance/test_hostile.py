@@ -145,7 +145,7 @@ def test_a_large_hostile_program_is_refused(name: str, tmp_path: Path) -> None:
     program = GENERATED[name]
     for file, text in program.files.items():
         (tmp_path / file).write_text(text, encoding="utf-8")
-    assert_refused(compile_in(tmp_path), program.expected)
+    assert_refused(compile_in(tmp_path, *program.flags), program.expected)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from helpers.csl_eval import HEAD, ONE_PE, TAIL, compile_text, error_messages
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fabrica_bench.csl import types as t
@@ -71,6 +71,7 @@ _TYPES = (t.COMPTIME_INT, t.U8, t.I16, t.U32, t.I64)
 _NUMBERS = st.one_of(st.integers(-3, 3), st.integers(-(1 << 70), 1 << 70))
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     st.sampled_from(sorted(arith.IR_OPS | arith.CMP_OPS)),
     st.sampled_from(_TYPES),

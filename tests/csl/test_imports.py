@@ -137,3 +137,21 @@ def test_two_modules_that_import_each_other_are_refused(tmp_path: Path) -> None:
     write(tmp_path, "b.csl", 'const a = @import_module("a.csl");')
     (message,) = errors_of(tmp_path, user("a.csl", 1))
     assert message.startswith("modules are imported more than")
+
+
+def test_a_layout_file_that_is_also_the_code_of_pes_imports_for_them_only(tmp_path: Path) -> None:
+    """What a PE's params are needed for can't be imported for the layout, whose own params have other values."""
+    write(tmp_path, "square.csl", "param n: u16; const value = n * n; comptime { @comptime_assert(n == 7); }")
+    code = """
+        param settings = {};
+        const m = @import_module("square.csl", settings);
+        export fn main() void { @comptime_assert(m.value == 49); }
+        layout { @set_rectangle(1, 1); @set_tile_code(0, 0, "layout.csl", .{ .settings = .{ .n = 7 } }); }
+    """
+    compile_text(tmp_path, layout=code)
+
+
+def test_imports_of_a_layout_file_are_looked_at_even_if_unused(tmp_path: Path) -> None:
+    layout = 'const m = @import_module("nowhere.csl"); layout { @set_rectangle(1, 1); @set_tile_code(0, 0, "pe.csl"); }'
+    with pytest.raises(CslError, match=r"unable to open 'nowhere\.csl'"):
+        compile_text(tmp_path, "", layout=layout)

@@ -2,7 +2,8 @@
 """Run the command scripts of an official CSL example checkout with this project's `cslc` and `cs_python`.
 
 Every `commands_wse2.sh` and `commands_wse3.sh` runs unmodified in its own scratch copy. A script passes if it exits
-with 0: the examples' own `run.py` checks decide.
+with 0: the examples' own `run.py` checks decide. The table has seconds, the peak resident memory of the largest process
+(MiB), and simulated cycles.
 
     python tools/conformance ~/csl-examples
     python tools/conformance ~/csl-examples --filter gemv-0 --jobs 4 --markdown table.md --json table.json
@@ -19,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,12 +34,14 @@ REASON_LENGTH = 160
 
 @dataclass(frozen=True)
 class Result:
-    """Outcome of one script. `cycles` are those of its last simulated run, if there was one."""
+    """Outcome of one script. `cycles` are those of its last simulated run, if there was one; `megabytes` is the peak
+    resident memory of its largest process."""
 
     example: str
     arch: str
     passed: bool
     seconds: float
+    megabytes: int
     cycles: int | None
     reason: str
 
@@ -132,26 +136,44 @@ def run_script(script: Path, checkout: Path, scratch: Path, tools: Path, timeout
     environment["PATH"] = f"{tools}{os.pathsep}{environment.get('PATH', '')}"
     environment["PYTHONPATH"] = str(ROOT)
     begin = time.monotonic()
-    process = subprocess.Popen(
-        ["bash", script.name],
-        cwd=copy,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        text=True,
-        errors="replace",
-    )
-    try:
-        output, errors = process.communicate(timeout=timeout)
-        reason = "" if process.returncode == 0 else failure_reason(output, errors, process.returncode)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output,
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors,
+    ):
+        process = subprocess.Popen(
+            ["bash", script.name],
+            cwd=copy,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+        )
+        status, megabytes = wait(process, timeout)
+        output.seek(0)
+        errors.seek(0)
+        reason = "" if status == 0 else failure_reason(output.read(), errors.read(), status)
+    if status is None:
         reason = f"timeout after {timeout:g} s"
-    seconds = time.monotonic() - begin
-    return Result(str(example), arch, not reason, round(seconds, 2), simulated_cycles(copy), reason)
+    seconds = round(time.monotonic() - begin, 2)
+    return Result(str(example), arch, not reason, seconds, megabytes, simulated_cycles(copy), reason)
+
+
+def wait(process: subprocess.Popen[bytes], timeout: float) -> tuple[int | None, int]:
+    """Exit status of a process, None if it and its children were killed at the end of `timeout` seconds; and the peak
+    resident MiB of the largest of them."""
+    expired = threading.Event()
+
+    def kill() -> None:
+        expired.set()
+        os.killpg(process.pid, signal.SIGKILL)
+
+    timer = threading.Timer(timeout, kill)
+    timer.start()
+    _, status, usage = os.wait4(process.pid, 0)  # covers the children that the script waited for
+    timer.cancel()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return None if expired.is_set() else process.returncode, usage.ru_maxrss // 1024
 
 
 def copy_example(checkout: Path, example: Path, scratch: Path) -> Path:
@@ -164,7 +186,7 @@ def copy_example(checkout: Path, example: Path, scratch: Path) -> Path:
     return home / example.name
 
 
-def failure_reason(output: str, errors: str, status: int) -> str:
+def failure_reason(output: str, errors: str, status: int | None) -> str:
     """The line that says best why a script failed."""
     lines = [line.strip() for line in (output + "\n" + errors).splitlines() if line.strip()]
     for pattern in (r"fabrica-sim: ", r"\berror: ", r"^(\w+\.)*\w*(Error|Exception)\b", r"Mismatched elements|FAIL"):
@@ -185,12 +207,13 @@ def simulated_cycles(directory: Path) -> int | None:
 def markdown_table(results: Sequence[Result]) -> str:
     """The results as a Markdown table with a summary line."""
     lines = [f"{sum(r.passed for r in results)} of {len(results)} scripts pass.", ""]
-    lines += ["| example | arch | result | seconds | cycles | reason |", "|---|---|---|---|---|---|"]
+    lines += ["| example | arch | result | seconds | MiB | cycles | reason |", "|---|---|---|---|---|---|---|"]
     for result in results:
         cycles = "" if result.cycles is None else f"{result.cycles}"
         reason = result.reason.replace("|", "\\|")
         mark = "pass" if result.passed else "fail"
-        lines.append(f"| {result.example} | {result.arch} | {mark} | {result.seconds:.1f} | {cycles} | {reason} |")
+        measures = f"{result.seconds:.1f} | {result.megabytes} | {cycles}"
+        lines.append(f"| {result.example} | {result.arch} | {mark} | {measures} | {reason} |")
     return "\n".join(lines) + "\n"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
@@ -117,13 +117,24 @@ class Operand:
         return isinstance(self.value.type, t.DsdType | t.DsrType | t.FifoType)
 
 
+_ROLES: Final = {"d": "dest", "p": "&dest", "s": "source", "v": "scalar"}
+
+
+def _spelled(name: str, form: str) -> str:
+    """A form of an operation as a user writes it."""
+    return f"@{name}({', '.join(_ROLES[code] for code in form)})"
+
+
 @builtin(*OPERATIONS, args=(2, 5), contexts="R")
 def dsd_operation(call: Call) -> Value:
     operation = OPERATIONS[call.name]
     session = call.frame.unit.session
     arity = len(operation.forms[0])
     if call.count not in (arity, arity + 1):
-        call.fail(f"@{call.name} takes {arity} operands and an optional configuration, got {call.count} arguments")
+        call.fail(
+            f"@{call.name} takes {arity} operands and an optional configuration, got {call.count} arguments",
+            hint=f"write {' or '.join(_spelled(call.name, form) for form in operation.forms)}",
+        )
     hints = (operation.dest, *operation.sources)
     operands = [Operand(call.value(index, hints[index](session)[0]), call.arg_span(index)) for index in range(arity)]
     form = _match(call, operation, operands)

@@ -170,7 +170,11 @@ def _check_parameters(call: Call, kind: str, task: FnValue) -> None:
 def activate(call: Call) -> Value:
     value = call.value(0, t.LOCAL_TASK_ID)
     if isinstance(value, Const) and isinstance(value.data, FnValue) and value.data.decl.kind == "task":
-        call.fail(f"@activate takes a local_task_id, not task '{value.data.decl.name}'", 0)
+        call.fail(
+            f"@activate takes a local_task_id, not task '{value.data.decl.name}'",
+            0,
+            "give the id that @bind_local_task binds it to",
+        )
     if value.type != t.LOCAL_TASK_ID and not names_task(call, value.type):
         call.fail(f"expected type 'local_task_id', got: '{value.type.name}'", 0)
     operand = call.frame.operand(value, call.arg_span(0))

@@ -24,6 +24,8 @@ from fabrica_bench.csl.values import Agg, Cell, Const, Ref, Rt, Value, copy_data
 if TYPE_CHECKING:
     from fabrica_bench.csl.sema.frame import Frame
 
+KNOWN_BEFORE = "declare it with 'const' or 'param' if its value is known before the program runs"
+
 
 def read_path(data: Any, path: tuple[int, ...]) -> Any:
     """The part of comptime data at a path of list positions."""
@@ -55,7 +57,7 @@ def load(frame: Frame, place_: Place, span: ast.Span) -> Value:
 
 def _need_runtime(frame: Frame, span: ast.Span) -> None:
     if frame.comptime:
-        fail(span, "unable to evaluate at comptime: the value is only known at run time")
+        fail(span, "unable to evaluate at comptime: the value is only known at run time", KNOWN_BEFORE)
 
 
 def _load_global(frame: Frame, place_: GlobalPlace, span: ast.Span) -> Value:
@@ -65,7 +67,8 @@ def _load_global(frame: Frame, place_: GlobalPlace, span: ast.Span) -> Value:
         if found is not None:
             return found
     if frame.comptime:
-        fail(span, f"unable to evaluate at comptime: variable '{variable.name}' is not a constant")
+        message = f"unable to evaluate at comptime: variable '{variable.name}' is not a constant"
+        fail(span, message, KNOWN_BEFORE)
     variable.is_runtime_used = True
     return _load_memory(frame, place_.type, ir.Sym(variable.name), place_.offset, span)
 

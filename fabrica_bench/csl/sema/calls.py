@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -66,20 +66,27 @@ def fn_type(unit: Unit, function: FnValue) -> t.FnType:
 # ------------------------------------------------------------------------------------------------------ calls
 
 
+#: Told of each analysed argument of a call.
+Note = Callable[[ast.Expr, Value], None]
+
+
 @expression(ast.Call)
 def call(frame: Frame, node: ast.Call, hint: t.Type | None) -> Value:
+    return call_noting(frame, node, None)
+
+
+def call_noting(frame: Frame, node: ast.Call, note: Note | None) -> Value:
+    """Evaluate a call; `note` is told of its arguments."""
     callee = access.load(frame, places.place_of(frame, node.callee), node.callee.span)
     if isinstance(callee, Const) and isinstance(callee.data, FnValue):
-        return call_function(frame, callee.data, node.args, node.span)
+        return call_function(frame, callee.data, node.args, node.span, note)
     type_ = callee.type
-    if t.is_fn_pointer(type_):
-        return _call_pointer(frame, callee, node)
-    if isinstance(type_, t.FnType):
-        return _call_pointer(frame, callee, node)
+    if t.is_fn_pointer(type_) or isinstance(type_, t.FnType):
+        return _call_pointer(frame, callee, node, note)
     fail(node.callee.span, f"a value of type '{type_.name}' can't be called")
 
 
-def _call_pointer(frame: Frame, callee: Value, node: ast.Call) -> Value:
+def _call_pointer(frame: Frame, callee: Value, node: ast.Call, note: Note | None) -> Value:
     type_ = callee.type.pointee if isinstance(callee.type, t.PointerType) else callee.type
     assert isinstance(type_, t.FnType)
     if None in type_.params or type_.result is None:
@@ -89,19 +96,24 @@ def _call_pointer(frame: Frame, callee: Value, node: ast.Call) -> Value:
     operands: list[ir.Operand] = []
     for arg, param in zip(node.args, type_.params, strict=True):
         assert param is not None
-        operands += _flatten(frame, frame.coerce(frame.expr(arg, param), param, arg.span), arg.span)
+        value = frame.coerce(frame.expr(arg, param), param, arg.span)
+        if note is not None:
+            note(arg, value)
+        operands += _flatten(frame, value, arg.span)
     pointer = frame.operand(callee, node.callee.span)
     return _emit_call(frame, None, pointer, operands, type_.result, node.span)
 
 
-def call_function(frame: Frame, function: FnValue, args: Sequence[ast.Expr], span: ast.Span) -> Value:
+def call_function(
+    frame: Frame, function: FnValue, args: Sequence[ast.Expr], span: ast.Span, note: Note | None = None
+) -> Value:
     """Call a known function with argument expressions of the caller."""
     decl = function.decl
     if decl.kind == "task":
         fail(span, f"task '{decl.name}' can't be called", "activate it with @activate(id)")
     if len(args) != len(decl.params):
-        note = (("declared here", decl.name_span),)
-        fail(span, f"'{decl.name}' takes {len(decl.params)} argument(s), got {len(args)}", notes=note)
+        declared = (("declared here", decl.name_span),)
+        fail(span, f"'{decl.name}' takes {len(decl.params)} argument(s), got {len(args)}", notes=declared)
     found = signature(frame.unit, function)
     outer = Activation("", is_runtime=frame.activation.is_runtime)
     inner = Frame(frame.unit, function.module, context=frame.context, activation=outer)
@@ -115,6 +127,8 @@ def call_function(frame: Frame, function: FnValue, args: Sequence[ast.Expr], spa
             value = frame.expr(arg, type_)
         if type_ is not None:
             value = frame.coerce(value, type_, arg.span)
+        if note is not None:
+            note(arg, value)
         values.append(value)
         if param.name is not None:
             inner.declare(param.name, value, param.span)
@@ -429,6 +443,8 @@ def runtime_instance(unit: Unit, function: FnValue, span: ast.Span) -> FnInstanc
 def lower_instance(unit: Unit, instance: FnInstance) -> None:
     """Analyse the body of an instance and build its IR."""
     decl = instance.function.decl
+    if decl.body is not None:
+        unit.session.step(instance.origin, limits.code_steps(decl.body))
     unit.lowering = instance
     try:
         _lower(unit, instance)

@@ -22,9 +22,13 @@ def mismatch(value: Value, type_: t.Type, span: ast.Span) -> None:
     if isinstance(source, t.PointerType) and isinstance(type_, t.PointerType):
         if source.is_const and not type_.is_const:
             hint = "the target may only be read through this pointer; ask for a const pointer"
+        elif isinstance(source.pointee, t.ArrayType) and not isinstance(type_.pointee, t.ArrayType):
+            hint = f"point to an element with &a[0], or to the array with '{source.name}' or '[*]...'"
         fail(span, f"cannot coerce '{source.name}' to '{type_.name}'", hint)
     if (t.is_numeric(source) and t.is_numeric(type_)) or (isinstance(source, t.EnumType) and t.is_numeric(type_)):
         hint = f"convert explicitly with @as({type_.name}, ...)"
+    elif isinstance(type_, t.PointerType) and source != t.VOID and not source.is_comptime_only:
+        hint = "take the address of a variable with '&'"
     elif isinstance(source, t.IdType) and t.is_numeric(type_):
         hint = "take its number with @get_int(...)"
     elif type_ == t.COLOR and t.is_integer(source):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.sema import arith
+from fabrica_bench.csl.sema.calls import call_noting
 from fabrica_bench.csl.sema.exprs import short_circuit
 from fabrica_bench.csl.values import Const, Rt, Value
 
@@ -28,7 +29,7 @@ class Condition:
 
     Attributes:
         value: the condition.
-        shown: operands of its comparisons, and what `and` and `or` join; literals are left out.
+        shown: operands of its comparisons, what `and` and `or` join, and the arguments of calls; literals are left out.
     """
 
     def __init__(self, frame: Frame, node: ast.Expr) -> None:
@@ -53,7 +54,10 @@ class Condition:
                 return arith.binary(frame, op, a, b, node.span, (node.lhs.span, node.rhs.span))
             case ast.Unary(op="!"):
                 return arith.unary(frame, "!", self._evaluate(node.operand, is_part=is_part), node.span)
-        value = frame.expr(node, t.BOOL)
+            case ast.Call():
+                value = call_noting(frame, node, self._note_argument)
+            case _:
+                value = frame.expr(node, t.BOOL)
         if is_part:
             self._note(node, value)
         return value
@@ -65,6 +69,11 @@ class Condition:
         value = self._evaluate(node, is_part=True)
         self._guards = before
         return value
+
+    def _note_argument(self, node: ast.Expr, value: Value) -> None:
+        """Note what a call got, but for addresses, which say nothing to a reader."""
+        if not isinstance(value.type, t.PointerType):
+            self._note(node, value)
 
     def _note(self, node: ast.Expr, value: Value) -> None:
         if isinstance(node, ast.Unary):

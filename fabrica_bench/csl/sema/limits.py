@@ -1,8 +1,9 @@
 """Bounds on what a program may ask of the compiler: programs are untrusted, and compilation must end.
 
 Work at comptime is counted in steps: a round of a loop costs one and more for a long body, a call costs ten and more
-for a long body, and what handles many elements at once costs more. The largest of the public CSL programs needs 170,000
-of them. Large layouts need more, so each PE that gets its code, and each distinct PE program, adds to what is allowed.
+for a long body, and what handles many elements at once costs more. The code of each function instance counts as well.
+The largest of the public CSL programs needs 170,000 steps. Large layouts need more, so each PE that gets its code, and
+each distinct PE program, adds to what is allowed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ STEPS_PER_PROGRAM: Final = 10_000
 MOST_EARNED: Final = 10
 #: Nodes of a loop's or function's syntax tree that one step covers, beyond the first.
 NODES_PER_STEP: Final = 16
+#: Default of `--max-comptime-memory`: MiB that compiling may add to the process.
+COMPTIME_MEGABYTES: Final = 2048
+#: Steps after which the memory in use is looked at again; each handles 512 bytes of values or so.
+STEPS_PER_MEMORY_CHECK: Final = 4096
 #: Steps that a comptime call costs, beside those of its statements.
 CALL_STEPS: Final = 10
 #: Elements or bytes that one step covers when many are handled at once.
@@ -35,8 +40,10 @@ STRING_BYTES: Final = 1 << 20
 INTEGER_BITS: Final = 4096
 #: PEs of the largest rectangle; a whole wafer has fewer than 900,000.
 RECTANGLE_PES: Final = 1 << 20
-#: Instructions of the largest function before the linker looks at it; at 4 bytes each they fill PE memory 8 times.
-FUNCTION_INSTRUCTIONS: Final = 100_000
+#: Instructions of the largest function before the linker looks at it; at 4 bytes each they fill PE memory 4 times.
+FUNCTION_INSTRUCTIONS: Final = 50_000
+#: Instructions of all functions of one PE program before the linker looks at them.
+PROGRAM_INSTRUCTIONS: Final = 60_000
 #: Functions, generic instances included, of one PE program.
 FUNCTIONS: Final = 5_000
 #: Module instances of one PE program.

@@ -55,6 +55,22 @@ _TYPES: tuple[t.Type, ...] = (
 PREDECLARED: dict[str, Const] = {type_.name: Const(t.TYPE, type_) for type_ in _TYPES}
 PREDECLARED |= {name: Const(t.DIRECTION, code) for name, code in ir.DIRECTION_CODES.items()}
 
+#: Names that users of other languages expect, and what CSL has instead.
+OTHER_LANGUAGES: dict[str, str] = {
+    **dict.fromkeys(("int", "int32_t", "long"), "CSL's type is 'i32' (or 'i16', the machine's word)"),
+    **dict.fromkeys(("unsigned", "uint", "uint32_t", "size_t", "usize"), "CSL's type is 'u32' (or 'u16')"),
+    **dict.fromkeys(("float", "double", "float32", "f64"), "CSL's types are 'f32' and 'f16'"),
+    "half": "CSL's type is 'f16'",
+    "short": "CSL's type is 'i16'",
+    "char": "CSL's type is 'u8'",
+    "string": "CSL's type is 'comptime_string'",
+    **dict.fromkeys(("null", "nullptr", "NULL", "undefined"), "CSL has no such value; leave a 'var' without a value"),
+    **dict.fromkeys(("printf", "print", "println"), "import <simprint>, and call its fmt or print_string"),
+    **dict.fromkeys(("sqrt", "sqrtf", "exp", "log", "sin", "cos", "pow", "fabs", "abs", "min", "max"), "import <math>"),
+    "range": "write @range(T, stop)",
+    "sizeof": "import <types>, and call its byte_size_of",
+}
+
 _INT_TYPE = re.compile(r"[iu](0|[1-9][0-9]{0,7})")
 
 
@@ -75,5 +91,8 @@ def undeclared(frame: Frame, name: str, span: ast.Span) -> NoReturn:
         if scope.parent is None:
             break
         scope = scope.parent
-    close = get_close_matches(name, known[-limits.SUGGESTIONS :], 1)
-    fail(span, f"use of undeclared identifier '{name}'", f"did you mean '{close[0]}'?" if close else None)
+    hint = OTHER_LANGUAGES.get(name)
+    if hint is None:
+        close = get_close_matches(name, known[-limits.SUGGESTIONS :], 1)
+        hint = f"did you mean '{close[0]}'?" if close else None
+    fail(span, f"use of undeclared identifier '{name}'", hint)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins import load_all
-from fabrica_bench.csl.diagnostics import CslError, Diagnostic
+from fabrica_bench.csl.diagnostics import CslError, Diagnostic, in_order
 from fabrica_bench.csl.linker import link
 from fabrica_bench.csl.sema import limits, register_all, reserved
 from fabrica_bench.csl.sema.calls import lower_instance, runtime_instance
@@ -21,7 +21,7 @@ from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.layout import LayoutState, TileCode
 from fabrica_bench.csl.sema.modules import ModuleInstance, params_key
 from fabrica_bench.csl.sema.routing import Routes, check_routes
-from fabrica_bench.csl.sema.session import BUDGET_SPENT, LIBRARY, Session
+from fabrica_bench.csl.sema.session import BUDGET_SPENT, LIBRARY, MEMORY_SPENT, Session
 from fabrica_bench.csl.sema.unit import PeState, Unit
 from fabrica_bench.csl.values import Const, FnValue
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 MAX_FAILED_IMAGES = 4
 #: Filters of a PE (Cerebras SDK docs); the number on WSE-3 is not public.
 WSE2_FILTERS = 6
+TOO_MUCH_CODE = "the functions of this PE program together are too large: they would fill PE memory several times"
 #: Python frames that analysis may nest; expressions and comptime calls recurse.
 RECURSION_LIMIT = 20_000
 
@@ -99,12 +100,12 @@ def _analyse(options: CompileOptions, compile_: Callable[[Session, CompileOption
         raise CslError([*_once(problem.diagnostics), *session.warnings]) from None
     finally:
         sys.setrecursionlimit(before)
-    return CompileOutput(program, session.warnings)
+    return CompileOutput(program, in_order(session.warnings))
 
 
 def _once(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
-    """After the budget of comptime steps is spent every further part of the program fails with the same message."""
-    spent = [item for item in diagnostics if item.message.startswith(BUDGET_SPENT)]
+    """After the budget of steps or memory is spent every further part of the program fails with the same message."""
+    spent = [item for item in diagnostics if item.message.startswith((BUDGET_SPENT, MEMORY_SPENT))]
     return [item for item in diagnostics if item not in spent[1:]]
 
 
@@ -209,14 +210,16 @@ def evaluate_layout(session: Session, path: Path) -> tuple[Unit, ModuleInstance]
         fail(blocks[1].span, "a file has only one layout block")
     unit = Unit(session, layout=LayoutState())
     root = ModuleInstance(unit, file, "", _command_line_params(session, file), 0, None)
-    unit.add_instance(root)
+    unit.add_instance(root, with_imports=False)
     unit.attempt(lambda: run_independent(root.frame("L"), blocks[0].body.stmts))
     assert unit.layout is not None
     if not unit.errors:
         unit.layout.check_complete(blocks[0].span)
     own = {str(code.path) for code in unit.layout.tiles.values()}
+    # A file that is also the code of a PE has imports and blocks that bind tasks: they belong to the PE.
+    if root.source.absolute not in own:
+        unit.make_imports(root)
     for instance in unit.instances:
-        # A file that is also the code of a PE has blocks that bind tasks: they belong to the PE.
         if instance.source.absolute not in own:
             _run_comptime_blocks(instance, "L")
     unit.raise_errors()
@@ -328,6 +331,7 @@ def compile_image(
     state.symbol_ids = {name: advertised.entry.id for name, advertised in layout.names.items()}
     unit = Unit(session, pe=state)
     session.earn(limits.STEPS_PER_PROGRAM)
+    session.check_memory(code.span)
     file = session.parse(code.path)
     root = ModuleInstance(unit, file, "", code.params, 0, code.span)
     known = root.param_names()
@@ -357,9 +361,15 @@ def analyse_unit(unit: Unit) -> None:
 
 def drain(unit: Unit) -> None:
     """Lower queued functions until none is left."""
+    size = 0
     while unit.worklist:
         instance = unit.worklist.pop(0)
         unit.attempt(lambda instance=instance: lower_instance(unit, instance))  # type: ignore[misc]
+        if instance.lowered is not None:
+            size += sum(map(len, instance.lowered.blocks))
+        if size > limits.PROGRAM_INSTRUCTIONS:
+            unit.attempt(lambda instance=instance: fail(instance.origin, TOO_MUCH_CODE))  # type: ignore[misc]
+            return
 
 
 def _run_comptime_blocks(instance: ModuleInstance, context: str) -> None:

@@ -13,6 +13,7 @@ from fabrica_bench.csl.diagnostics import CslError, Diagnostic, Severity
 from fabrica_bench.csl.parser import parse_file
 from fabrica_bench.csl.sema import limits
 from fabrica_bench.csl.sema.errors import fail
+from fabrica_bench.csl.sema.memory import MEBIBYTE, resident_bytes
 
 if TYPE_CHECKING:
     from fabrica_bench.csl.driver import CompileOptions
@@ -21,6 +22,7 @@ LIBRARY = Path(__file__).resolve().parent.parent / "lib"
 
 
 BUDGET_SPENT = "comptime evaluation exceeded"
+MEMORY_SPENT = "compiling the program takes more than"
 _SHOWN_PATH = 200
 #: How alike the name of a library must be to be suggested, from 0 to 1.
 _SAME_WORD = 0.75
@@ -43,6 +45,8 @@ class Session:
         self.warnings: list[Diagnostic] = []
         self.steps = 0
         self.step_limit = options.max_comptime_steps
+        self._memory_limit = resident_bytes() + options.max_comptime_memory * MEBIBYTE
+        self._memory_check = 0
         self.printed_lines = 0
         self.call_depth = 0
         self.color_configs: dict[Any, ir.ColorConfig] = {}
@@ -195,3 +199,12 @@ class Session:
         if self.steps > self.step_limit:
             message = f"{BUDGET_SPENT} {self.options.max_comptime_steps} steps"
             fail(span, message, "is there a loop or a recursion that never ends? else raise --max-comptime-steps")
+        if self.steps >= self._memory_check:
+            self.check_memory(span)
+            self._memory_check = self.steps + limits.STEPS_PER_MEMORY_CHECK
+
+    def check_memory(self, span: ast.Span | None) -> None:
+        """Refuse to go on if the process has grown beyond `--max-comptime-memory`."""
+        if resident_bytes() > self._memory_limit:
+            message = f"{MEMORY_SPENT} {self.options.max_comptime_memory} MiB of memory"
+            fail(span, message, "do arrays or copies of them grow without end? else raise --max-comptime-memory")

@@ -155,11 +155,16 @@ class Unit:
 
     # ----------------------------------------------------------------------------------------- instances
 
-    def add_instance(self, instance: ModuleInstance) -> None:
+    def add_instance(self, instance: ModuleInstance, *, with_imports: bool = True) -> None:
         """Register a module instance and make the modules it imports."""
         if len(self.instances) >= limits.MODULES:
             fail(instance.origin, f"a program has more than {limits.MODULES} module instances")
         self.instances.append(instance)
+        if with_imports:
+            self.make_imports(instance)
+
+    def make_imports(self, instance: ModuleInstance) -> None:
+        """Make the modules that an instance imports, those of which nothing is used included."""
         for name in instance.eager_globals():
             self.attempt(lambda name=name: instance.find(name))  # type: ignore[misc]
 

@@ -27,10 +27,11 @@ ALL_TILES = """\
 
 
 class Program(NamedTuple):
-    """Files by name, and words of the error that must come."""
+    """Files by name, words of the error that must come, and further flags of `cslc`."""
 
     files: dict[str, str]
     expected: str
+    flags: tuple[str, ...] = ()
 
 
 def layout(width: int = 1, height: int = 1, tiles: str = ONE_TILE) -> str:
@@ -63,6 +64,22 @@ def _fan_out(levels: int, branches: int) -> dict[str, str]:
     return files
 
 
+def _long_generic_function(statements: int) -> str:
+    """A function that asks for ever new instances of itself."""
+    body = "".join(f"  x = x * {i} + x;\n" for i in range(statements))
+    return f"var x: u32 = 1;\nfn f(comptime k: u16) void {{\n{body}  f(k + 1);\n}}"
+
+
+COPIES = """\
+fn copies(comptime k: u16, a: [1048576]u8) u16 {
+  var b = a;
+  b[k] = 1;
+  return copies(k + 1, b) + @as(u16, b[0]);
+}
+const total = copies(0, @zeros([1048576]u8));
+"""
+#: so that other ceilings don't come first
+MANY_STEPS = "--max-comptime-steps=1000000"
 DEEP = 20_000
 PROGRAMS = {
     "parentheses": _one("nested more than 200 levels deep", f"var x: u16 = {'(' * DEEP}1{')' * DEEP};"),
@@ -90,6 +107,12 @@ PROGRAMS = {
         | {"pe.csl": pe("m.f();", 'const m = @import_module("level0.csl");')}
         | _fan_out(14, 4),
         "more than 1000 module instances",
+    ),
+    "code_of_generic_instances": _one(
+        "the functions of this PE program together are too large", "f(0);", _long_generic_function(8_000)
+    )._replace(flags=(MANY_STEPS,)),
+    "copies_of_arrays": _one("takes more than 60 MiB of memory", "@assert(total == 0);", COPIES)._replace(
+        flags=(MANY_STEPS, "--max-comptime-memory=60")
     ),
     "huge_rectangle": _grid("the rectangle of 3000 by 3000 PEs is too large", 3000, 3000),
     "large_rectangle": _grid("comptime evaluation exceeded", 1000, 1000),
