@@ -10,13 +10,16 @@ import os
 from typing import Any
 
 from helpers.ir_programs import Fn, activate, fabin, fabout, image, mem, program
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, given, reject, settings
 from hypothesis import strategies as st
 
-from differential.replay import compare
+from differential.replay import compare, observe
 from fabrica_bench.csl import ir
 from fabrica_bench.csl.ir import EAST, I16, NORTH, RAMP, SOUTH, U16, U32, WEST
 from fabrica_bench.wse.commands import Launch, Limits
+from fabrica_bench.wse.machine import Machine
+from fabrica_bench.wse.native.machine import NativeMachine
+from fabrica_bench.wse.native.support import NativeUnsupported
 
 COLORS = (0, 1, 2, 3)
 DIRECTIONS = (NORTH, SOUTH, EAST, WEST, RAMP)
@@ -142,13 +145,17 @@ class Element:
     def image(self) -> ir.Image:
         draw = self.draw
         main = Fn("main")
-        main.do("unblock_cmd_stream")
+        released_first = draw(st.booleans())
+        if released_first:
+            main.do("unblock_cmd_stream")
         ends = [(queue, side) for queue in (2, 3, 4, 5) for side in (True, False)]
         chosen = draw(st.lists(st.sampled_from(ends), max_size=5, unique=True))
         for position, (queue, is_input) in enumerate(chosen):
             self.work(main)
             self.transfer(main, queue, is_input, 20, may_wait=position == len(chosen) - 1)
         self.work(main)
+        if not released_first:
+            main.do("unblock_cmd_stream")
         main.ret()
         tasks = [ir.TaskBinding("local", 20, "first"), ir.TaskBinding("local", 21, "second")]
         functions = [main]
@@ -194,6 +201,18 @@ def fabrics(draw: Any) -> ir.Program:
     tiles = [[draw(st.integers(0, len(images) - 1)) for _ in range(width)] for _ in range(height)]
     colors = [[{color: draw(color_configs()) for color in COLORS} for _ in range(width)] for _ in range(height)]
     return program(images, tiles, colors, arch)
+
+
+@BOUNDS
+@given(fabrics(), st.integers(2, 9))
+def test_several_lanes_stand_at_the_same_point(code: ir.Program, threads: int) -> None:
+    try:
+        machine = NativeMachine(code, limits=LIMITS, threads=threads, thin=0)
+    except NativeUnsupported:
+        reject()
+    seen = observe(machine, STEPS)
+    event(f"{'several lanes' if machine._team else 'one lane'}, run to its end by {seen.executor}")
+    assert seen.steps == observe(Machine(code, limits=LIMITS), STEPS).steps
 
 
 @BOUNDS

@@ -40,7 +40,8 @@ def crossing() -> ir.Program:
 
     def element(number: int, is_input: bool) -> ir.Image:
         main = Fn("main")
-        main.do("unblock_cmd_stream")
+        if not is_input:
+            main.do("unblock_cmd_stream")
         for queue in (2, 3):
             if is_input:
                 main.dsd("mov16", mem(100, 9), fabin(queue, queue - 2, 9), is_async=True, on_done=activate(18 + queue))
@@ -53,6 +54,8 @@ def crossing() -> ir.Program:
             count = fn.bin("add", I16, fn.load(I16, 200), 1)
             fn.store(I16, 200, count)
             fn.store(I16, 2 * id_ + 200, count)
+            if name == "second":
+                fn.do("unblock_cmd_stream")
             fn.ret()
             functions.append(fn)
             tasks.append(ir.TaskBinding("local", id_, name))

@@ -9,7 +9,8 @@ are data for this module: they are parsed, never imported. What the language has
     functions    def name(a: i64, p: Name) -> i64: while, for-range, if, assignments, calls
     numbers      i64 (wrapping) and f64; comparisons and `and`/`or`/`not` give 0 or 1; `//` and `%` truncate (as in C)
     pointers     to structures or to arrays of u8, u16, u32, i64, f32, f64; `p.field`, `p.array[i]`, `pointer[i]`,
-                 `cast(Type, address)`, `addr(pointer)`; `words_of(Type)` is the size of a structure
+                 `cast(Type, address)`, `addr(pointer)`; `words_of(Type)` is the size of a structure; `place(p.field)`
+                 is the address of a field, on which `atomic_load`, `atomic_store` and `atomic_add` work
 
 Every field takes 8 bytes, so a structure is an array of 64-bit words for the Python side (`StructLayout`). A variable
 has the type of its first assignment. Nothing checks indexes: kernel code must.
@@ -560,6 +561,8 @@ class _FunctionCompiler:
             value, type_ = self._expression(args[1])
             target = args[0].id
             return (value if type_ != "i64" else self.builder.inttoptr(value, PTR)), target
+        if name == "place":  # address of a field or element
+            return self.builder.ptrtoint(self._place(args[0])[0], I64), "i64"
         if name == "words_of":
             assert isinstance(args[0], ast.Name)
             return ir.Constant(I64, self.kernel.structs[args[0].id].words), "i64"
@@ -603,6 +606,21 @@ def _prefetch(build: Any, values: list[Typed]) -> Typed:
     return ir.Constant(I64, 0), "i64"
 
 
+def _atomic_load(build: Any, values: list[Typed]) -> Typed:
+    """Word at an address; what its writer wrote before is visible then."""
+    return build.load_atomic(build.inttoptr(values[0][0], PTR), "acquire", WORD, typ=I64), "i64"
+
+
+def _atomic_store(build: Any, values: list[Typed]) -> Typed:
+    # llvmlite's atomic store takes typed pointers only
+    return build.atomic_rmw("xchg", build.inttoptr(values[0][0], PTR), values[1][0], "acq_rel"), "i64"
+
+
+def _atomic_add(build: Any, values: list[Typed]) -> Typed:
+    """Add to the word at an address; its value before."""
+    return build.atomic_rmw("add", build.inttoptr(values[0][0], PTR), values[1][0], "acq_rel"), "i64"
+
+
 class _CallTarget:
     """A pointer with the function type that llvmlite's `call` asks for."""
 
@@ -635,4 +653,7 @@ _INTRINSICS: dict[str, Callable[[Any, list[Typed]], Typed]] = {
     "bit_count": lambda b, v: (b.ctpop(v[0][0]), "i64"),
     "call_at": _indirect,
     "prefetch": _prefetch,
+    "atomic_load": _atomic_load,
+    "atomic_store": _atomic_store,
+    "atomic_add": _atomic_add,
 }

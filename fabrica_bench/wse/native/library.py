@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 
 from fabrica_bench.wse.native.kernel_language import Kernel, StructLayout
 
-_SOURCES = ("state", "events", "numbers", "router", "ports", "operations", "element")
+_SOURCES = ("state", "events", "numbers", "router", "ports", "operations", "element", "lanes")
 _LIBM = {
     "exp": 1,
     "log": 1,
@@ -169,9 +169,13 @@ class Library:
             address = ctypes.cast(getattr(process, name), ctypes.c_void_p).value
             assert address is not None
             llvm.add_symbol(f"fb_libm_{name}", address)
+        give_way = ctypes.cast(process.sched_yield, ctypes.c_void_p).value
+        assert give_way is not None
+        llvm.add_symbol("fb_yield", give_way)
 
     def _load_kernel(self) -> None:
         externals = {f"fb_libm_{name}": ("f64", ["f64"] * count) for name, count in _LIBM.items()}
+        externals["fb_yield"] = ("i64", [])
 
         def text() -> str:
             return str(self._kernel.compile(llvm.get_process_triple(), externals))

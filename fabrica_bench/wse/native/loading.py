@@ -35,7 +35,7 @@ _DEEPEST = 64  # wavelets of a queue
 _DEEPEST_ROUTER = 4  # wavelets of a router's input
 #: most that a PE can be given on first use: 96 channels, 8 output queues, 40 input queues, 24 operations, 24 colors,
 #: calls and a line of text
-_ARENA_WORDS = 96 * 24 + 8 * 144 + 40 * 144 + 24 * 216 + 24 * 64 + 40 * 18 + 128 + 64
+ARENA_WORDS = 96 * 24 + 8 * 144 + 40 * 144 + 24 * 216 + 24 * 64 + 40 * 18 + 128 + 64
 _BLANK_WORDS = 512
 
 
@@ -89,7 +89,7 @@ class LoadedProgram:
 
     def _fill_machine(self, limits: Limits) -> None:
         costs, half = self.costs, self.program.fp16
-        room = _ARENA_WORDS * (self.count + 1)
+        room = ARENA_WORDS * (self.count + 1)
         arena = self.keep(lazy_words(room, dense=True))
         fields = {
             "arch_wse2": int(costs.arch == "wse2"),
@@ -114,6 +114,7 @@ class LoadedProgram:
             "lfsr": self.keep(np.array(_lfsr_tables(), dtype=np.int64)),
             "pes": self.pes.address,
             "pe_count": self.count,
+            "end_pe": (1 << 63) - 1,
             "arena_next": arena,
             "arena_end": arena + 8 * room,
             "blank": self.keep(lazy_words(_BLANK_WORDS)),
@@ -134,22 +135,7 @@ class LoadedProgram:
             self.set(f"{side}_depth_count", len(depths))
         if costs["fabric.router_buffer"] > _DEEPEST_ROUTER:
             raise NativeUnsupported("router buffers deeper than the kernel's memory for them")
-        self._fill_events()
-
-    def _fill_events(self) -> None:
-        self.set("reserve", 24 * self.count + 4096)
-        capacity = 8 * (24 * self.count + 4096)
-        structs = self.lib.structs
-        self.set("nodes", self.keep(lazy_words(structs["Node"].words * capacity, dense=True)))
-        self.set("node_capacity", capacity)
-        self.set("node_next", 1)
-        self.set("slots", self.keep(lazy_words(structs["Slot"].words * capacity)))
-        self.set("slot_capacity", capacity)
-        self.set("slot_next", 1)
-        self.set("heap", self.keep(lazy_words(capacity)))
-        self.set("heap_slots", self.keep(lazy_words(capacity)))
-        self.set("buckets", self.keep(lazy_words(1 << 16)))
-        self.set("bucket_mask", (1 << 16) - 1)
+        event_pools(self, self.machine, self.count)
         self.log = lazy_words(1 << 22)
         self.set("log", self.keep(self.log))
         self.set("log_capacity", 1 << 22)
@@ -346,6 +332,26 @@ class LoadedProgram:
         for name in ("swap_x", "swap_y"):
             swapped = np.array([config is not None and getattr(config, f"color_{name}") for config in found])[kinds]
             np.bitwise_or.at(self.pes[name], np.array(rows)[swapped], np.int64(1) << np.array(colors)[swapped])
+
+
+def event_pools(state: LoadedProgram, machine: Records, pes: int) -> None:
+    """Give a machine room for the events of so many PEs."""
+    structs = state.lib.structs
+    reserve = 24 * pes + 4096
+    capacity = 8 * reserve
+    machine["reserve"] = reserve
+    machine["nodes"] = state.keep(lazy_words(structs["Node"].words * capacity, dense=True))
+    machine["slots"] = state.keep(lazy_words(structs["Slot"].words * capacity))
+    machine["heap"] = state.keep(lazy_words(capacity))
+    machine["heap_slots"] = state.keep(lazy_words(capacity))
+    machine["buckets"] = state.keep(lazy_words(1 << 16))
+    machine["bucket_mask"] = (1 << 16) - 1
+    for pool in ("node", "slot"):
+        machine[f"{pool}_capacity"] = capacity
+        machine[f"{pool}_next"] = 1
+        machine[f"{pool}_free"] = 0
+        machine[f"{pool}_live"] = 0
+    machine["heap_count"] = 0
 
 
 def _color_words(config: ir.ColorConfig | None, layout: Any) -> list[int]:

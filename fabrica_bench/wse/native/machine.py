@@ -29,9 +29,12 @@ from fabrica_bench.wse.memory import PeMemory
 from fabrica_bench.wse.native.layout import Records, address_of
 from fabrica_bench.wse.native.library import library
 from fabrica_bench.wse.native.loading import LoadedImage, LoadedProgram
+from fabrica_bench.wse.native.team import BAIL as TEAM_BAIL
+from fabrica_bench.wse.native.team import SERIAL, THIN, THIN_CYCLES, Team, is_divisible, lane_count
 
 _LOGGER = logging.getLogger("fabrica_bench.wse")
 _CHUNK = 4_000_000  # units of work between looks at the clock: a fraction of a second
+_THIN_CHUNK = 400_000  # units of work after which several lanes are tried again
 #: Cycles times PEs of a run out of budget that are repeated on the reference, which can say where the program was.
 REPLAYED_CYCLES = 1_000_000
 #: PEs that public build scripts give a program on a WSE-3, 762 by 1172: a whole wafer.
@@ -42,9 +45,15 @@ _PUMP, _PYTHON = 0, 2
 
 
 class NativeMachine(Machine):
-    """See `Machine`. Raises NativeUnsupported for a program that needs the reference executor."""
+    """See `Machine`. `threads`: see `team.lane_count`; `thin`: see `team.THIN`.
 
-    def __init__(self, program: ir.Program, *, limits: Limits | None = None) -> None:
+    Raises:
+        NativeUnsupported: The program needs the reference executor.
+    """
+
+    def __init__(
+        self, program: ir.Program, *, limits: Limits | None = None, threads: int | None = None, thin: int = THIN
+    ) -> None:
         self._reference: Machine | None = None
         self._journal: list[tuple[Any, ...]] = []
         self._twins: dict[int, Handle] = {}
@@ -61,6 +70,10 @@ class NativeMachine(Machine):
             raise BudgetExceeded(
                 f"the rectangle of {program.width} by {program.height} PEs needs more memory than there is ({problem})"
             ) from problem
+        lanes = lane_count(self._state.count, threads)
+        self._lanes = lanes if lanes > 1 and is_divisible(program) else 1
+        self._thin = thin
+        self._team: Team | None = None
         super().__init__(program, limits=limits)
 
     def _build(self, executor: Any) -> None:
@@ -197,7 +210,17 @@ class NativeMachine(Machine):
                 return
             state.set("host_pending", int(bool(self._pending)))
             state.set("launch_running", int(any(isinstance(h.command, Launch) for h in self._running)))
-            reason = call("run", state.m, -1 if done else _CHUNK, until)
+            work = -1 if done else _CHUNK
+            if self._lanes > 1 and not done and until < 0 and self._is_divided():
+                verdict = SERIAL if state.get("in_cycle") else self._run_lanes()
+                if verdict & TEAM_BAIL:
+                    self._fall_back(self._journal[:-1])
+                    continue
+                if not verdict & (SERIAL | THIN_CYCLES):
+                    self.check_wall()
+                    continue
+                work = 0 if verdict & SERIAL else _THIN_CHUNK
+            reason = call("run", state.m, work, until)
             if reason == HOST:
                 self._host_action()
             elif reason == LAUNCH_DONE:
@@ -221,6 +244,26 @@ class NativeMachine(Machine):
                 )
             else:
                 self._fall_back(self._journal[:-1])
+
+    def _is_divided(self) -> bool:
+        """Nothing is at work but a launched function."""
+        state = self._state
+        return bool(
+            state.get("launch_running")
+            and state.get("not_ready")
+            and not state.get("log_count")
+            and not any(len(feeder.words) for feeder in self._feeders.values())
+            and not any(isinstance(handle.command, StreamIn | StreamOut) for handle in self._running)
+        )
+
+    def _run_lanes(self) -> int:
+        if self._team is None:
+            try:
+                self._team = Team(self._state, self._lanes, thin=self._thin)
+            except (OSError, MemoryError, RuntimeError):  # no memory, or no threads: one core will do
+                self._lanes = 1
+                return THIN_CYCLES
+        return self._team.run(_CHUNK)
 
     def _host_action(self) -> None:
         state = self._state

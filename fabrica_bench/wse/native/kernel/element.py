@@ -399,6 +399,13 @@ def step_slot(m: "M", index: "i64") -> "i64":
             return 1
         if m.stop == STOP_BAIL:
             return 0
+    step_routers(m, slot)
+    if m.stop != STOP_BAIL:
+        step_elements(m, slot)
+    return 0
+
+
+def step_routers(m: "M", slot: "Slot") -> "None":
     while slot.router_first != 0:
         count = 0
         while slot.router_first != 0 and count < BATCH:
@@ -414,7 +421,10 @@ def step_slot(m: "M", index: "i64") -> "i64":
         for i in range(0, count):
             step_router(m, m.batch[i])
             if m.stop == STOP_BAIL:
-                return 0
+                return
+
+
+def step_elements(m: "M", slot: "Slot") -> "None":
     while slot.pe_first != 0:
         count = 0
         while slot.pe_first != 0 and count < BATCH:
@@ -429,8 +439,7 @@ def step_slot(m: "M", index: "i64") -> "i64":
         for i in range(0, count):
             step_pe(m, m.batch[i])
             if m.stop == STOP_BAIL:
-                return 0
-    return 0
+                return
 
 
 def expect_routers(m: "M", count: "i64") -> "None":

@@ -52,7 +52,7 @@ def new_channel(m: "M", pe: "Pe", port: "i64", color: "i64", depth: "i64", queue
     channel.depth = depth
     channel.mask = size - 1
     channel.queue_id = queue_id
-    channel.departed = -1
+    channel.fill = -65536
     return channel
 
 
@@ -73,6 +73,7 @@ def put(m: "M", channel: "Chan", cycle: "i64", word: "i64", flags: "i64", color:
     channel.wavelets[at] = cycle
     channel.wavelets[at + 1] = (word & 0xFFFFFFFF) | (flags << 32) | (color << 40)
     channel.count += 1
+    channel.fill = channel.fill + 1
     if pe.colors[color].merges != 0:
         note_arrival(m, pe, channel.port, cycle, color)
 
@@ -210,14 +211,18 @@ def leave(m: "M", pe: "Pe", channel: "Chan") -> "None":
     """Remove the head; tell whoever fills the channel that a slot got free."""
     channel.head = (channel.head + 1) & channel.mask
     channel.count -= 1
-    channel.departed = m.now
+    channel.fill = (m.now << 16) | channel.count
     if channel.feeder_waits == 0:
         return
     channel.feeder_waits = 0
     if channel.port == RAMP:
         wake_pe(m, pe, m.now)
     else:
-        wake_router(m, pe.neighbors[direction_index(channel.port)], m.now + 1)
+        feeder = pe.neighbors[direction_index(channel.port)]
+        if is_foreign(m, feeder) != 0:
+            post_wake(m, feeder, m.now + 1)
+        else:
+            wake_router(m, feeder, m.now + 1)
 
 
 def drain(m: "M", pe: "Pe", channel: "Chan", state: "Color", word: "i64") -> "i64":
@@ -278,13 +283,21 @@ def forward(m: "M", pe: "Pe", channel: "Chan", used: "i64") -> "i64":
                 if state.edges[index] >= m.edge_room:
                     return HELD
             else:
-                target = target_channel(m, state, neighbor, index, color)
-                freed = target.departed == now
-                if target.count + freed >= target.depth:
-                    if freed != 0:
-                        return LINK_BUSY
-                    target.feeder_waits = 1
-                    return HELD
+                if is_foreign(m, neighbor) != 0:
+                    target = foreign_target(state, neighbor, index, color)
+                else:
+                    target = target_channel(m, state, neighbor, index, color)
+                if addr(target) != 0:
+                    fill = atomic_load(place(target.fill))
+                    freed = fill >> 16 == now
+                    if (fill & 65535) + freed >= target.depth:
+                        if freed != 0:
+                            return LINK_BUSY
+                        if is_foreign(m, neighbor) != 0:
+                            post_held(m, pe, target)
+                        else:
+                            target.feeder_waits = 1
+                        return HELD
         bit = bit * 2
     if mask & RAMP != 0:
         deliver = 1
@@ -305,6 +318,8 @@ def forward(m: "M", pe: "Pe", channel: "Chan", used: "i64") -> "i64":
             neighbor = pe.neighbors[index]
             if addr(neighbor) == 0:
                 state.edges[index] += 1
+            elif is_foreign(m, neighbor) != 0:
+                post_put(m, neighbor, opposite(index), color, arrival, onward, is_control)
             else:
                 target = state.targets[index]
                 put(m, target, arrival, onward, is_control, target.color)

@@ -227,7 +227,7 @@ class Chan:
     op: "Op*"
     head: "i64"
     count: "i64"
-    departed: "i64"
+    fill: "i64"  # what a neighbor may see: the cycle in which a wavelet left << 16 | count; in one word
     feeder_waits: "i64"
     state: "Color*"  # of the color that all its wavelets have; null for what comes from the element
     queue_id: "i64"
@@ -475,6 +475,31 @@ class Pe:
     whole_lines: "align"
 
 
+class Message:
+    kind: "i64"
+    pe: "Pe*"
+    port: "i64"
+    color: "i64"
+    cycle: "i64"
+    word: "i64"
+    flags: "i64"
+    channel: "Chan*"
+
+
+class Team:
+    # each word that several cores write has a cache line of its own
+    count: "i64"
+    waiting: "i64"  # PEs whose release ends the launch
+    thin: "i64"  # steps of a cycle below which lanes do not pay
+    arrived: "align"
+    arrivals: "i64"
+    gate_line: "align"
+    generation: "i64"
+    lanes_line: "align"
+    lanes: "M*[16]"
+    whole_lines: "align"
+
+
 class Node:
     next: "i64"
     kind: "i64"
@@ -536,6 +561,15 @@ class M:
     # program
     pes: "Pe*"
     pe_count: "i64"
+    # the part of the grid that this machine steps; see `lanes`
+    first_pe: "i64"
+    end_pe: "i64"
+    team: "Team*"
+    outbox: "Message*"
+    outbox_count: "i64"
+    next_cycle: "i64"
+    next_host: "i64"
+    verdict: "i64"
     # host side
     host_pending: "i64"
     host_poked: "i64"
