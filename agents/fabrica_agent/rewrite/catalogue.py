@@ -10,6 +10,7 @@ from fabrica_agent.rewrite.buffers import without_copies
 from fabrica_agent.rewrite.forwarding import forwarded
 from fabrica_agent.rewrite.gather import gathered
 from fabrica_agent.rewrite.loops import as_boxes, as_vectors, rewrite_all
+from fabrica_agent.rewrite.overlap import overlapped
 from fabrica_agent.rewrite.scope import scope_of
 from fabrica_agent.rewrite.text import parse, walk
 from fabrica_agent.rewrite.tuning import constants, fused_tasks, larger_pieces
@@ -154,6 +155,13 @@ CATALOGUE: tuple[Rewrite, ...] = (
         "a function ends by activating a local task that nothing blocks, and which doesn't lead back to it",
         "a call instead of a trip through the scheduler",
         _single(fused_tasks),
+    ),
+    Rewrite(
+        "asynchronous overlap",
+        "a task, or a function that only the host calls, goes on with work that neither touches what a transfer moves "
+        "nor uses the fabric; what follows that work uses no local variable",
+        "the transfer goes on while the function computes, and activates a task for the rest",
+        _single(overlapped),
     ),
     Rewrite(
         "constant folding into comptime",
