@@ -65,20 +65,17 @@ def cycles(session: nox.Session) -> None:
 
 @nox.session
 def differential(session: nox.Session) -> None:
-    """Compare the native with the reference executor: random programs, and all that the simulator's tests run."""
+    """Compare the native with the reference executor: random programs, all that the simulator's tests run, every
+    conformance program, and both reference programs of every task. A folder given as argument: its command scripts."""
     session.install("-e", ".[test]")
-    examples = {"FABRICA_DIFFERENTIAL_EXAMPLES": "400"}
-    session.run(
-        "pytest",
-        "-n",
-        "0",
-        "-p",
-        "differential.harvest",
-        "tests/differential",
-        "tests/wse",
-        *session.posargs,
-        env=examples,
-    )
+    path = {"PYTHONPATH": "tests"}
+    if session.posargs:
+        session.run("python", "-m", "differential.programs", *session.posargs, env=path)
+        return
+    random = ("-n", "0", "-p", "differential.harvest", "tests/differential", "tests/wse")
+    session.run("pytest", *random, env={"FABRICA_DIFFERENTIAL_EXAMPLES": "400"})
+    session.run("pytest", "tests/conformance/test_acceptance.py", "tests/conformance/test_dsd_operations.py")
+    session.run("python", "-m", "differential.programs", env=path)
 
 
 @nox.session

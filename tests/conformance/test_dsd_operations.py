@@ -227,11 +227,11 @@ def test_every_operation_in_every_form_computes_what_numpy_does(arch: str, tmp_p
     cases, values = all_cases(), inputs()
     source = tmp_path / "pe.csl"
     source.write_text(program(cases, values), encoding="utf-8")
-    machine = run(source, arch, (), tmp_path)
-    wrong = {}
-    for case in cases:
-        want = expected(case, values)
-        got = np.frombuffer(machine.read_symbol(0, 0, f"r{case.number}"), want.dtype)
-        if not np.array_equal(got, np.atleast_1d(want)):
-            wrong[case.name] = (got.tolist(), np.atleast_1d(want).tolist())
-    assert wrong == {}
+    for machine in run(source, arch, (), tmp_path):
+        wrong = {}
+        for case in cases:
+            want = expected(case, values)
+            got = np.frombuffer(machine.read_symbol(0, 0, f"r{case.number}"), want.dtype)
+            if not np.array_equal(got, np.atleast_1d(want)):
+                wrong[case.name] = (got.tolist(), np.atleast_1d(want).tolist())
+        assert wrong == {}

@@ -12,6 +12,7 @@ any other is the code of the only PE of a program. Programs start by a task that
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from fabrica_bench.compat.cslc import compile_options
 from fabrica_bench.compat.cslc_options import parse_options
 from fabrica_bench.csl.driver import compile_program
 from fabrica_bench.wse.machine import Machine
+from fabrica_bench.wse.memory import MEMORY_BYTES
+from fabrica_bench.wse.selection import open_machine
 from helpers.csl_rejections import ONE_PE
 
 FOLDER = Path(__file__).resolve().parents[1] / "conformance" / "accept"
@@ -70,16 +73,24 @@ def programs() -> Iterator[Acceptance]:
         yield Acceptance(path, tuple(lines[0].split()[2:]), flags, tuple(expectations))
 
 
-def run(path: Path, arch: str, flags: tuple[str, ...], folder: Path) -> Machine:
-    """Compile the program and run it until nothing more happens."""
+def run(path: Path, arch: str, flags: tuple[str, ...], folder: Path) -> tuple[Machine, Machine]:
+    """Compile the program and run it until nothing more happens, on the native executor and on the reference."""
     layout = path
     if re.search(r"^layout\b", path.read_text(encoding="utf-8"), re.MULTILINE) is None:
         layout = folder / "layout.csl"
         layout.write_text(ONE_PE.replace("PATH", str(path)), encoding="utf-8")
     output = compile_program(compile_options(parse_options([str(layout), f"--arch={arch}", *flags])))
-    machine = Machine(output.program)
-    machine.drain()
-    return machine
+    machines = open_machine(output.program, executor="native"), Machine(output.program)
+    for machine in machines:
+        machine.drain()
+    return machines
+
+
+def end_of(machine: Machine) -> tuple[int, list[str], list[str]]:
+    """Cycle, printed lines, and digests of the PEs' memories."""
+    places = [(x, y) for y in range(machine.program.height) for x in range(machine.program.width)]
+    digests = [hashlib.sha256(machine.pe(x, y).memory.read(0, MEMORY_BYTES)).hexdigest() for x, y in places]
+    return machine.cycle, machine.sim_log, digests
 
 
 def differences(machine: Machine, items: tuple[Expectation, ...]) -> dict[str, tuple[list[Any], list[Any]]]:
