@@ -6,8 +6,8 @@ Without FOLDER: both reference programs of every task (`pe.csl`, and `plain.csl`
 that the task has. With the checkout of a collection of programs: each of its `commands_wse2.sh` and `commands_wse3.sh`.
 The command scripts run unmodified, with a `cs_python` that gives every host script to `recorded_run` twice.
 
-Prints one line per command script: `equal`, `DIFFERENT` with what differs, or `failed`; and by which executor the native
-run was brought to its end. Exits with 1 unless all are equal.
+Prints one line per command script: `equal`, `DIFFERENT` with what differs, or `failed`; and which executor brought the
+native run to its end. Exits with 1 unless all are equal.
 """
 
 from __future__ import annotations
