@@ -34,10 +34,12 @@ def slow(session: nox.Session) -> None:
 
 @nox.session
 def extras(session: nox.Session) -> None:
-    """The tests of what is optional: Dask, Parquet, figures, Inspect AI, and the page in an installed Chromium."""
-    session.install("-e", ".[test,cluster,data,plots,inspect,browser]", "jsonschema")
-    wanted = ("tests/report", "tests/studies", "tests/interop", "tests/runs/test_cluster.py")
-    session.run("pytest", *(session.posargs or wanted))
+    """The tests of what is optional: Dask, Parquet, figures, models' libraries, Inspect AI, the page in a Chromium."""
+    session.install("-e", ".[ci]")
+    folders = ("tests/export", "tests/interop", "tests/models", "tests/report", "tests/studies")
+    session.run(
+        "pytest", *(session.posargs or (*folders, "tests/runs/test_cluster.py", "tests/runs/test_models_in_runs.py"))
+    )
 
 
 @nox.session

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import pytest
 from helpers.double_it import FIXTURE_TASKS
+from helpers.under_fire import account
 
 from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.runs import execution, opening
@@ -352,7 +353,13 @@ def test_a_full_disk_stops_the_run_with_one_message_and_owes_the_rest(
     with pytest.raises(FabricaError, match="no space left") as caught:
         execute_run(config(repeat=5))
     assert caught.value.code == ExitCode.ENVIRONMENT
-    monkeypatch.undo()
+    monkeypatch.setattr(os, "write", real_write)
+    interrupted = account(config(repeat=5))
+    assert interrupted.lost > 0
+    assert execute_run(config(repeat=5)).valid == 5
+    finished = account(config(repeat=5))
+    assert (finished.lost, finished.twice) == (0, 0)
+    assert finished.started <= 5 + interrupted.lost  # what had its verdict was not begun again
 
 
 def test_too_little_space_to_begin_is_said_before_the_start(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
