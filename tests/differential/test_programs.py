@@ -5,10 +5,13 @@ A slice of `python -m differential.programs`, which `nox -s differential` runs o
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from differential import ends
 from differential.programs import Outcome, install_tools, run_script, task_programs
 
 #: one PE, a halo exchange, a reduction over the fabric, data tasks and switches
@@ -31,3 +34,16 @@ def test_a_difference_is_told() -> None:
 
 def test_a_script_that_runs_no_host_has_failed() -> None:
     assert Outcome("some program", 0, 1.0).word == "failed"
+
+
+def test_ends_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "ends.json"
+    monkeypatch.setattr(sys, "argv", ["ends", "--filter", "arrays", "--json", str(file)])
+    assert ends.main() == 0
+    monkeypatch.setattr(sys, "argv", ["ends", "--filter", "arrays", "--compare", str(file)])
+    assert ends.main() == 0
+    recorded = json.loads(file.read_text(encoding="utf-8"))
+    name = next(iter(recorded))
+    file.write_text(json.dumps({**recorded, name: "another"}), encoding="utf-8")
+    assert ends.main() == 1
+    assert f"DIFFERENT {name}" in capsys.readouterr().out

@@ -23,6 +23,7 @@ import numpy as np
 
 from fabrica_bench.compat.cslc import compile_options
 from fabrica_bench.compat.cslc_options import parse_options
+from fabrica_bench.csl import ir
 from fabrica_bench.csl.driver import compile_program
 from fabrica_bench.wse.machine import Machine
 from fabrica_bench.wse.memory import MEMORY_BYTES
@@ -73,14 +74,19 @@ def programs() -> Iterator[Acceptance]:
         yield Acceptance(path, tuple(lines[0].split()[2:]), flags, tuple(expectations))
 
 
-def run(path: Path, arch: str, flags: tuple[str, ...], folder: Path) -> tuple[Machine, Machine]:
-    """Compile the program and run it until nothing more happens, on the native executor and on the reference."""
+def compiled(path: Path, arch: str, flags: tuple[str, ...], folder: Path) -> ir.Program:
+    """Compile the program; `folder` may hold files of its own meanwhile."""
     layout = path
     if re.search(r"^layout\b", path.read_text(encoding="utf-8"), re.MULTILINE) is None:
         layout = folder / "layout.csl"
         layout.write_text(ONE_PE.replace("PATH", str(path)), encoding="utf-8")
-    output = compile_program(compile_options(parse_options([str(layout), f"--arch={arch}", *flags])))
-    machines = open_machine(output.program, executor="native"), Machine(output.program)
+    return compile_program(compile_options(parse_options([str(layout), f"--arch={arch}", *flags]))).program
+
+
+def run(path: Path, arch: str, flags: tuple[str, ...], folder: Path) -> tuple[Machine, Machine]:
+    """Compile the program and run it until nothing more happens, on the native executor and on the reference."""
+    program = compiled(path, arch, flags, folder)
+    machines = open_machine(program, executor="native"), Machine(program)
     for machine in machines:
         machine.drain()
     return machines
