@@ -41,6 +41,19 @@ def test_the_host_package_is_importable_inside_and_only_inside(tmp_path: Path) -
     assert "No module named 'cerebras'" in outside.stderr
 
 
+@pytest.mark.parametrize(
+    ("module", "remedy"),
+    [("elf.cs_elf_runner", "SdkRuntime"), ("sdk.client", "cslc"), ("appliance.pb.sdk.sdk_common_pb2", "MemcpyOrder")],
+)
+def test_vendor_packages_that_are_not_imitated_say_what_to_use(module: str, remedy: str, tmp_path: Path) -> None:
+    result = run(tmp_path, f"import cerebras.{module}\n")
+    assert result.returncode == 1
+    assert "ImportError: cerebras." in result.stderr
+    assert remedy in result.stderr
+    caught = f"try:\n  import cerebras.{module}\nexcept ImportError:\n  print('without')\n"
+    assert run(tmp_path, caught).stdout == "without\n"
+
+
 def test_modules_beside_the_script_are_found_unless_python_was_told_not_to(tmp_path: Path) -> None:
     (tmp_path / "helper_beside.py").write_text("value = 5\n", encoding="utf-8")
     text = "import helper_beside\nprint(helper_beside.value)\n"

@@ -148,12 +148,31 @@ class Frame:
         return value
 
     def type_expr(self, node: ast.Expr) -> t.Type:
-        """Evaluate an expression that must be a type."""
+        """Evaluate an expression that must be a type. A value that is named like a predeclared type, as in
+        `param color: color`, doesn't hide the type here."""
+        if isinstance(node, ast.Ident):
+            from fabrica_bench.csl.sema.names import predeclared
+
+            known = predeclared(node.name)
+            if known is not None and known.type == t.TYPE and self._names_value(node.name):
+                return known.data  # type: ignore[no-any-return]
         value = self.comptime_expr(node, t.TYPE)
         if value.type != t.TYPE:
             fail(node.span, f"expected a type, got a value of type '{value.type.name}'")
         found: t.Type = value.data
         return found
+
+    def _names_value(self, name: str) -> bool:
+        """Whether a name was declared, and not as a type."""
+        local = self.scope.find(name)
+        if local is not None:
+            return getattr(local, "type", None) != t.TYPE
+        entry = self.module.entries.get(name)
+        if entry is not None and entry.state == "new":
+            entry = self.module.find(name)
+        if entry is None:
+            return False
+        return entry.value is None or entry.value.type != t.TYPE
 
     def type_of(self, node: ast.Expr) -> t.Type:
         """Type of an expression that is analysed but has no effect."""
