@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,11 @@ from helpers.double_it import all_cases, candidate, double_it, scripted_scorer
 
 import fabrica_bench
 from fabrica_bench import accept, fast_p, list_tasks, load_task, score
+from fabrica_bench.cli.main import main
 from fabrica_bench.scoring.verdict import Blame, NotScored, Valid
 from fabrica_bench.toolchains.doubles import ScriptedToolchain
 
+ROOT = Path(__file__).parents[1]
 HEAVY = ("numpy", "pydantic", "llvmlite", "yaml", "fabrica_bench.scoring", "fabrica_bench.csl")
 
 
@@ -22,6 +25,38 @@ def test_importing_the_functions_loads_nothing_heavy() -> None:
     code = "import sys; from fabrica_bench import score, load_task, accept; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert not set(done.stdout.split()) & set(HEAVY)
+
+
+def test_importing_takes_less_than_300_ms() -> None:
+    # CPU time of the import alone, the best of three: other load and the interpreter's start don't count.
+    code = (
+        "import time; begin = time.process_time(); from fabrica_bench import score, load_task, accept; "
+        "print(time.process_time() - begin)"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+        for _ in range(3)
+    ]
+    assert min(float(run.stdout) for run in runs) < 0.3
+
+
+def test_the_example_of_the_documentation_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    text = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
+    example, audit = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(example.splitlines()) <= 10
+    monkeypatch.chdir(ROOT)
+    names: dict[str, object] = {}
+    exec(compile(example, "example", "exec"), names)
+    printed = capsys.readouterr().out.split()
+    assert printed[0] == printed[4] == "valid"
+    assert printed[-1] == "True"
+    monkeypatch.chdir(tmp_path)
+    exec(compile(audit.replace('"examples', f'"{ROOT}/examples'), "audit", "exec"), names)
+    assert capsys.readouterr().out == "()\n"
+    assert main(["audit", "verdict.json", "--key", "my.key"]) == 0
+    assert "5 commitments compared, 0 problems" in capsys.readouterr().out
 
 
 def test_the_functions_are_documented_and_typed() -> None:

@@ -113,8 +113,8 @@ def window_use(reference: ast.File, window_file: str, launches: Sequence[str]) -
     name = imports[0].name
     exported = exported_functions(reference)
     entries = tuple(entry for entry in launches if entry in exported)
-    starts = {_stamp(_first_statement(exported[entry]), name) for entry in entries}
-    stops = {_stamp(before, name) for before, _ in _returns(reference)}
+    starts = {stamp_name(_first_statement(exported[entry]), name) for entry in entries}
+    stops = {stamp_name(before, name) for before, _ in returns(reference)}
     if len(starts) != 1 or len(stops) != 1 or None in starts or None in stops:
         raise BrokenReference("every launched function must begin with, every return to the host follow, one stamp")
     (start,), (stop,) = starts, stops
@@ -266,7 +266,7 @@ def _check_entries(candidate: ast.File, reference: ast.File, use: WindowUse) -> 
             continue
         if [shape(p.type_expr) for p in function.params] != [shape(p.type_expr) for p in ours[entry].params]:
             yield _contract(f"launched function {entry!r} has other parameters than the reference's", function)
-        if _stamp(_first_statement(function), use.name) != use.start:
+        if stamp_name(_first_statement(function), use.name) != use.start:
             yield _timing(f"launched function {entry!r} must begin with `{use.name}.{use.start}();`", function)
         for found in walk(candidate):
             if isinstance(found, ast.Ident) and found.name == function.name and not _is_export(candidate, found):
@@ -277,9 +277,9 @@ def _check_returns(candidate: ast.File, use: WindowUse) -> Iterator[Finding]:
     # The window gets the function handed over by its import, which is compared as a whole elsewhere.
     imports = [item for item in declarations(candidate) if import_path(item.init) == use.file]
     accepted = {id(node) for item in imports for node in walk(item)}
-    for before, call in _returns(candidate):
+    for before, call in returns(candidate):
         accepted.add(id(call.callee))
-        if _stamp(before, use.name) != use.stop:
+        if stamp_name(before, use.name) != use.stop:
             yield _timing(f"`{use.name}.{use.stop}();` must stand right before this return to the host", call)
     for found in walk(candidate):
         if isinstance(found, ast.FieldAccess) and found.name == UNBLOCK and id(found) not in accepted:
@@ -292,10 +292,10 @@ def _check_window_untouched(candidate: ast.File, reference: ast.File, use: Windo
     """Every mention of the window is a stamp in its place, or something that the reference has too (its exports)."""
     theirs = exported_functions(candidate)
     starts = [_first_statement(theirs[entry]) for entry in use.entries if entry in theirs]
-    stops = [before for before, _ in _returns(candidate)]
+    stops = [before for before, _ in returns(candidate)]
     allowed: set[int] = set()
     for statement in [*starts, *stops]:
-        if statement is not None and _stamp(statement, use.name) in (use.start, use.stop):
+        if statement is not None and stamp_name(statement, use.name) in (use.start, use.stop):
             allowed |= {id(node) for node in walk(statement)}
     known = {shape(call) for call in _window_mentions(reference, use.name)}
     for call in _window_mentions(candidate, use.name):
@@ -335,7 +335,7 @@ def _first_statement(function: ast.FnDecl) -> ast.Stmt | None:
     return function.body.stmts[0] if function.body is not None and function.body.stmts else None
 
 
-def _stamp(statement: ast.Stmt | None, window: str) -> str | None:
+def stamp_name(statement: ast.Stmt | None, window: str) -> str | None:
     """`f` for the statement `window.f();`, None for any other."""
     if not isinstance(statement, ast.ExprStmt) or not isinstance(statement.expr, ast.Call):
         return None
@@ -345,7 +345,7 @@ def _stamp(statement: ast.Stmt | None, window: str) -> str | None:
     return callee.name if callee.base.name == window else None
 
 
-def _returns(tree: ast.File) -> Iterator[tuple[ast.Stmt | None, ast.Call]]:
+def returns(tree: ast.File) -> Iterator[tuple[ast.Stmt | None, ast.Call]]:
     """Every statement `x.unblock_cmd_stream();` of a block, with the statement before it in that block."""
     for node in walk(tree):
         if not isinstance(node, ast.Block):

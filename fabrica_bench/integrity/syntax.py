@@ -19,8 +19,23 @@ def parse_text(name: str, text: str) -> ast.File:
 
 def children(node: ast.Node) -> Iterator[ast.Node]:
     """The nodes directly below a node, in source order of the fields."""
-    for field in dataclasses.fields(node):
-        yield from _nodes(getattr(node, field.name))
+    for name in _field_names(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, ast.Node):
+            yield value
+        elif isinstance(value, list | ast.Attributes):
+            yield from _nodes(value)
+
+
+def _field_names(kind: type[ast.Node]) -> tuple[str, ...]:
+    """Fields that may hold nodes; found out once per kind of node, because every check walks whole trees."""
+    if kind not in _FIELD_NAMES:
+        names = (field.name for field in dataclasses.fields(kind))
+        _FIELD_NAMES[kind] = tuple(name for name in names if name not in _PLACE_FIELDS)
+    return _FIELD_NAMES[kind]
+
+
+_FIELD_NAMES: dict[type[ast.Node], tuple[str, ...]] = {}
 
 
 def walk(node: ast.Node) -> Iterator[ast.Node]:

@@ -279,8 +279,13 @@ def _retry_after(error: Any) -> float | None:
 
 
 def _cost(response: Any) -> float | None:
+    if not response.model_name:
+        return None
     try:
         return float(response.cost().total_price)
-    except Exception:
-        # The price list knows no such model.
+    except LookupError:
+        # The price list knows no such model or provider.
+        return None
+    except ValueError:
+        # The provider left tokens out of its answer, or counted fewer than none.
         return None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from fabrica_bench.errors import FabricaError, from_os_error
 from fabrica_bench.runs.records import VerdictRecord
 from fabrica_bench.runs.store import MANIFEST_NAME, RECORDS_NAME, RunStore
+from fabrica_bench.scoring.verdict import parse_verdict
 from fabrica_bench.tasks.seeds import HeldOutKey, commitment
 
 SUITE: Final = "suite"
@@ -67,6 +70,34 @@ def audit_run(run_dir: Path, key: HeldOutKey) -> Audit:
             problems.append(f"{record.task} #{record.attempt} was scored on other held-out inputs than committed to")
     problems += _revealed(store, key, seeds)
     return Audit(run_dir, checked, tuple(problems))
+
+
+def audit_verdict(path: Path, key: HeldOutKey) -> Audit:
+    """Compare the commitments of one verdict with the seeds that follow from a key.
+
+    Args:
+        path: A verdict as JSON (`verdict_bytes`), or what `fabrica-bench score --json` wrote.
+        key: The revealed key.
+
+    Raises:
+        FabricaError: The file can't be read, or holds no verdict with commitments.
+    """
+    remedy = "name a run folder, or a file with the JSON of a verdict of `fabrica_bench.score`"
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise from_os_error(error) from error
+    try:
+        data = json.loads(text)
+        verdict = parse_verdict(json.dumps(data["verdict"]) if "verdict" in data else text)
+    except (ValueError, TypeError) as error:
+        raise FabricaError("holds no verdict", place=str(path), remedy=remedy) from error
+    if verdict.held_out is None:
+        raise FabricaError("the verdict has no commitments", place=str(path), remedy=remedy)
+    problems = list(verdict.held_out.problems(key))
+    if key.reveal() in text:
+        problems.append(f"{path.name} holds the key")
+    return Audit(path, len(verdict.held_out.commitments), tuple(problems))
 
 
 def _revealed(store: RunStore, key: HeldOutKey, seeds: dict[str, list[int]]) -> list[str]:

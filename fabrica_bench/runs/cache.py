@@ -32,6 +32,7 @@ def evaluation_to_json(evaluation: Evaluation) -> dict[str, Any]:
         "results": [result.model_dump(mode="json") for result in evaluation.results],
         "samples": list(evaluation.samples),
         "log": evaluation.log,
+        "isolation": dict(evaluation.isolation),
     }
 
 
@@ -43,7 +44,8 @@ def evaluation_from_json(value: Mapping[str, Any]) -> Evaluation:
     """
     try:
         results = tuple(PredicateResult.model_validate(item) for item in value["results"])
-        return Evaluation(results, tuple(int(sample) for sample in value["samples"]), str(value["log"]))
+        samples = tuple(int(sample) for sample in value["samples"])
+        return Evaluation(results, samples, str(value["log"]), dict(value.get("isolation", {})))
     except (KeyError, TypeError, ValidationError) as error:
         raise ValueError(f"not an evaluation: {error}") from error
 

@@ -248,6 +248,7 @@ class _Session:
                     model=message["model"],
                     notes=tuple(message["notes"]),
                     files=self._put(message["files"]),
+                    isolation=dict(message["isolation"]),
                     seconds=message["seconds"],
                 )
                 self._store.append(record)

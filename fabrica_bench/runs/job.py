@@ -33,7 +33,7 @@ from fabrica_bench.firewall.view import task_view
 from fabrica_bench.models.selection import NO_MODEL, open_model
 from fabrica_bench.integrity.findings import Finding
 from fabrica_bench.plugins import USAGE_EVENT, Budget, Candidate, CompileOutcome, VisibleRun, Workflow
-from fabrica_bench.runs.agent_process import AgentFailure, run_agent
+from fabrica_bench.runs.agent_process import AgentFailure, agent_isolation, run_agent
 from fabrica_bench.runs.cache import evaluation_from_json, evaluation_to_json
 from fabrica_bench.runs.model_gate import ModelGate
 from fabrica_bench.runs.usage import Usage
@@ -203,6 +203,7 @@ class Job:
             model=self.model,
             notes=list(candidate.notes),
             files=candidate.files,
+            isolation=agent_isolation(),
             seconds=time.monotonic() - begin,
         )
         return dict(candidate.files)

@@ -71,7 +71,10 @@ class Evaluation(_Record):
 
 
 class CandidateRecord(_Record):
-    """The agent's final answer; `files` are digests of side files."""
+    """The agent's final answer; `files` are digests of side files.
+
+    `isolation` says what confined the agent, on the machine where it worked.
+    """
 
     record: Literal["candidate"] = "candidate"
     task: str
@@ -79,6 +82,7 @@ class CandidateRecord(_Record):
     model: str
     notes: tuple[str, ...]
     files: dict[str, str]
+    isolation: dict[str, str] = {}
     seconds: float
 
 
@@ -122,7 +126,7 @@ class VerdictRecord(_Record):
 class Measured(_Record):
     """An evaluation of a program on one kind of input, under its content key; nothing with this key is computed again.
 
-    `evaluation` holds the predicates' results, the cycles by input and the end of the log.
+    `evaluation` holds the predicates' results, the cycles by input, the end of the log and what confined the runs.
     """
 
     record: Literal["measured"] = "measured"

@@ -39,11 +39,14 @@ def score(
         arch: Compile target.
         size: Named size of the task.
         workflow: What the candidate may change.
-        key: Held-out key; a fresh one when None, so that nobody can know the inputs beforehand.
+        key: Held-out key; a fresh one when None, so that nobody can know the inputs beforehand. Pass one of your own
+            to reveal it later.
         trusted: The candidate is the benchmark's own reference, so the check for copies of it is left out.
 
     Returns:
-        A verdict; only a `Valid` one has cycles.
+        A verdict; only a `Valid` one has cycles. Its `held_out` has the key's fingerprint and a commitment to each
+        held-out seed: `verdict.held_out.problems(key)`, or `fabrica-bench audit` on the verdict as JSON, compares them
+        with the revealed key.
 
     Raises:
         FabricaError: The task, size, toolchain or folder doesn't exist.
@@ -57,16 +60,25 @@ def score(
     from fabrica_bench.scoring.conditions import Conditions
     from fabrica_bench.scoring.inputs import held_out_cases, held_out_seeds, visible_cases
     from fabrica_bench.scoring.scorer import Scorer
+    from fabrica_bench.scoring.verdict import HeldOutInputs
     from fabrica_bench.tasks import load_task
     from fabrica_bench.tasks.seeds import HeldOutKey
     from fabrica_bench.toolchains import get_toolchain
+    from fabrica_bench.version import SUITE_VERSION
 
     resolved = load_task(task) if isinstance(task, str) else task
     backend = get_toolchain(toolchain) if isinstance(toolchain, str) else toolchain
     resolved.size(size)
-    seeds = held_out_seeds(resolved, key or HeldOutKey.fresh())
-    cases = (*visible_cases(resolved), *held_out_cases(resolved, seeds))
+    secret = key or HeldOutKey.fresh()
+    hidden = held_out_cases(resolved, held_out_seeds(resolved, secret))
+    cases = (*visible_cases(resolved), *hidden)
+    facts = HeldOutInputs(
+        suite=SUITE_VERSION,
+        task=resolved.name,
+        key=secret.fingerprint,
+        commitments=tuple(case.commitment for case in hidden),
+    )
     conditions = Conditions(resolved, backend, arch, size, workflow)
     source = Path(candidate) if isinstance(candidate, str) else candidate
     with Scorer(conditions) as scorer:
-        return scorer.score(source, cases, trusted=trusted)
+        return scorer.score(source, cases, trusted=trusted).model_copy(update={"held_out": facts})

@@ -12,6 +12,7 @@ import itertools
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -49,11 +50,15 @@ MAX_EVIDENCE: Final = 20
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Outcome of `evaluate`: the five predicates, and the cycles of every input when all of them hold."""
+    """Outcome of `evaluate`: the five predicates, and the cycles of every input when all of them hold.
+
+    `isolation` says what confined the build and the runs, on the machine where they were.
+    """
 
     results: tuple[PredicateResult, ...]
     samples: tuple[int, ...] = ()
     log: str = ""
+    isolation: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -151,12 +156,14 @@ def evaluate_groups(
 ) -> list[Evaluation]:
     """One evaluation per group of cases, from one build and one batch of runs; errors as `evaluate`."""
     built = workshop.build(files)
+    isolation = conditions.toolchain.isolation()
     ledgers = [_Ledger() for _ in groups]
     for ledger in ledgers:
         _judge_build(built.result, ledger)
     stage, artifact = built.stage, built.result.artifact
     if artifact is None:
-        return [Evaluation(ledger.results(), log=stage.scrub(built.result.log)) for ledger in ledgers]
+        log = stage.scrub(built.result.log)
+        return [Evaluation(ledger.results(), log=log, isolation=isolation) for ledger in ledgers]
     for finding in frozen_findings(conditions, files):
         for ledger in ledgers:
             ledger.breaks(finding.predicate, str(finding))
@@ -172,7 +179,8 @@ def evaluate_groups(
             ledger.breaks(Predicate.CONTRACT, f"files of the bundle changed during the run: {', '.join(altered)}")
         if ledger.examined >= {Predicate.RUN} and not ledger.broken[Predicate.CONTRACT]:
             ledger.holds(Predicate.CONTRACT, "interface, params and frozen files are as in the reference")
-        found.append(Evaluation(ledger.results(), tuple(samples) if ledger.intact else (), stage.scrub(log)))
+        kept = tuple(samples) if ledger.intact else ()
+        found.append(Evaluation(ledger.results(), kept, stage.scrub(log), isolation))
     return found
 
 
@@ -186,7 +194,7 @@ def combine(evaluations: Sequence[Evaluation]) -> Evaluation:
     )
     valid = all(evaluation.ok for evaluation in evaluations)
     samples = tuple(sample for evaluation in evaluations for sample in evaluation.samples) if valid else ()
-    return Evaluation(results, samples, evaluations[-1].log)
+    return Evaluation(results, samples, evaluations[-1].log, evaluations[-1].isolation)
 
 
 def _merge(results: Sequence[PredicateResult]) -> PredicateResult:
@@ -202,16 +210,23 @@ def _merge(results: Sequence[PredicateResult]) -> PredicateResult:
 def frozen_findings(conditions: Conditions, files: Mapping[str, str]) -> list[Finding]:
     """Violations of the frozen interface and timing window, without building or running anything."""
     spec = conditions.task.spec
+    texts = tuple(bundle_texts(conditions.task).items())
     try:
-        return check_frozen(
-            files, bundle_texts(conditions.task), window_file=spec.bundle.window, launches=spec.frozen.launches
-        )
+        return list(_frozen_findings(tuple(files.items()), texts, spec.bundle.window, tuple(spec.frozen.launches)))
     except BrokenReference as error:
         raise HarnessFault(
             f"the reference breaks the frozen interface itself: {error}",
             place=str(conditions.task.bundle_dir),
             remedy="mend the task",
         ) from error
+
+
+@lru_cache(maxsize=16)
+def _frozen_findings(
+    files: tuple[tuple[str, str], ...], reference: tuple[tuple[str, str], ...], window: str, launches: tuple[str, ...]
+) -> tuple[Finding, ...]:
+    """Kept for the evaluations of a candidate that follow: on held-out inputs after the visible ones."""
+    return tuple(check_frozen(dict(files), dict(reference), window_file=window, launches=launches))
 
 
 def content_key(

@@ -6,9 +6,10 @@ import html
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
 from fabrica_bench.integrity.findings import Predicate
+from fabrica_bench.tasks.seeds import HeldOutKey, commitment
 
 
 class Blame(StrEnum):
@@ -28,8 +29,45 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class HeldOutInputs(_Record):
+    """What a verdict says of its held-out inputs, and what anybody can compare once the key is revealed.
+
+    Attributes:
+        suite: Version of the suite that the seeds are derived for.
+        task: Published name of the task.
+        key: Fingerprint of the held-out key.
+        commitments: SHA-256 commitment of each seed, in the order of their index.
+    """
+
+    suite: str
+    task: str
+    key: str
+    commitments: tuple[str, ...] = Field(min_length=1)
+
+    def problems(self, key: HeldOutKey) -> tuple[str, ...]:
+        """A sentence for each thing that isn't what follows from the revealed key; empty when all is well."""
+        found = [] if key.fingerprint == self.key else [f"key {self.key} was used, this is {key.fingerprint}"]
+        for index, given in enumerate(self.commitments):
+            if commitment(key.seed(self.suite, self.task, index)) != given:
+                found.append(f"{self.task}: the commitment of held-out input {index} is not that of the key's seed")
+        return tuple(found)
+
+
 class _Answer(_Record):
-    """What the three verdicts share: how a notebook shows them."""
+    """What the three verdicts share: how a notebook shows them, and which held-out inputs they rest on.
+
+    Attributes:
+        held_out: Commitments, where the function `score` gave the verdict; a run keeps them beside its verdicts.
+    """
+
+    held_out: HeldOutInputs | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        if data.get("held_out") is None:
+            data.pop("held_out", None)
+        return data
 
     def _repr_html_(self) -> str:
         """A line with the outcome, and the predicates with their evidence."""
@@ -101,6 +139,7 @@ class NotScored(_Answer):
 
 __all__ = [
     "Blame",
+    "HeldOutInputs",
     "Invalid",
     "NotScored",
     "Predicate",

@@ -247,7 +247,7 @@ class ChildProcess:
                     stderr=subprocess.PIPE,
                     start_new_session=True,
                     close_fds=True,
-                    preexec_fn=_child_setup(limits, os.getpid(), confine),
+                    preexec_fn=child_setup(limits, os.getpid(), confine),
                 )
         except KeyboardInterrupt:
             if hasattr(self, "popen"):  # nobody will enter the context that ends it
@@ -429,7 +429,8 @@ def _marker_chain(token: str) -> str:
     return f"{inherited}/{token}" if inherited else token
 
 
-def _child_setup(limits: Limits, parent: int, confine: Callable[[], None] | None) -> Callable[[], None]:
+def child_setup(limits: Limits, parent: int, confine: Callable[[], None] | None) -> Callable[[], None]:
+    """What a forked child does first: die with its parent, take its limits, confine itself."""
     values = _limit_values(limits)
     libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers.double_it import candidate, double_it
 
-from fabrica_bench.runs.audit import audit_run
+from fabrica_bench.errors import FabricaError
+from fabrica_bench.runs.audit import audit_run, audit_verdict
 from fabrica_bench.runs.config import RunConfig
 from fabrica_bench.runs.execution import execute_run
+from fabrica_bench.scoring.api import score
+from fabrica_bench.scoring.verdict import verdict_bytes
 from fabrica_bench.tasks.seeds import HeldOutKey, commitment
+from fabrica_bench.toolchains.doubles import ScriptedToolchain
 
 KEY = HeldOutKey(bytes(range(32)))
 
@@ -50,3 +56,25 @@ def test_a_key_or_seed_in_the_records_is_found(run: Path) -> None:
     text = manifest.read_text(encoding="utf-8")
     manifest.write_text(text.replace('"run_id": "', f'"run_id": "{KEY.reveal()}'), encoding="utf-8")
     assert audit_run(run, KEY).problems == ("manifest.json holds the key",)
+
+
+def test_a_single_verdict_is_audited_like_a_run(tmp_path: Path) -> None:
+    verdict = score(double_it(), candidate(cycles=500), toolchain=ScriptedToolchain(), key=KEY)
+    path = tmp_path / "verdict.json"
+    path.write_bytes(verdict_bytes(verdict))
+    assert audit_verdict(path, KEY).ok
+    assert audit_verdict(path, KEY).checked == 5
+    assert "was used, this is" in audit_verdict(path, HeldOutKey(bytes(32))).problems[0]
+    other = json.loads(path.read_text(encoding="utf-8"))
+    other["held_out"]["commitments"][3] = commitment(7)
+    path.write_text(json.dumps({"verdict": other}), encoding="utf-8")
+    assert audit_verdict(path, KEY).problems == (
+        "Double-It: the commitment of held-out input 3 is not that of the key's seed",
+    )
+    del other["held_out"]
+    path.write_text(json.dumps(other), encoding="utf-8")
+    with pytest.raises(FabricaError, match="no commitments"):
+        audit_verdict(path, KEY)
+    path.write_text("[1]", encoding="utf-8")
+    with pytest.raises(FabricaError, match="holds no verdict"):
+        audit_verdict(path, KEY)

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from fabrica_bench.scoring.runner_check import check_runner
-from fabrica_bench.tasks import load_task, tasks_root
+from fabrica_bench.tasks import Task, list_tasks, load_task, tasks_root
+
+BY_NAME = pytest.mark.parametrize("task", list_tasks(), ids=lambda task: task.slug)
 
 
 @pytest.fixture
@@ -41,3 +43,19 @@ def test_a_runner_that_always_fails_is_no_check_either(copied: Path) -> None:
     found = check_runner(load_task(str(copied)), changes=("zeros",))
     assert found.refused_right
     assert not found.ok
+
+
+@BY_NAME
+def test_every_shipped_runner_notices_false_outputs(task: Task) -> None:
+    found = check_runner(task, task.spec.bundle.archs[-1], changes=("zeros", "one bit"))
+    assert found.ok
+    assert found.noticed == ("zeros", "one bit")
+
+
+@pytest.mark.slow
+@BY_NAME
+def test_every_shipped_runner_notices_every_change(task: Task) -> None:
+    for arch in task.spec.bundle.archs:
+        found = check_runner(task, arch)
+        assert found.ok
+        assert len(found.noticed) == 5

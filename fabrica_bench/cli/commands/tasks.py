@@ -105,7 +105,10 @@ def check_runner_command(
     from fabrica_bench.tasks import list_tasks
 
     use_tasks(folder)
-    found = [check_runner(task, task.spec.bundle.archs[-1], size) for task in list_tasks(filters or ())]
+    found = []
+    for task in list_tasks(filters or ()):
+        found.append(check_runner(task, task.spec.bundle.archs[-1], size))
+        console.note(f"{task.name}: {len(found[-1].noticed)} noticed, {len(found[-1].missed)} missed")
     good = sum(item.ok for item in found)
     if json:
         rows = [{"task": item.task, "ok": item.ok, "noticed": item.noticed, "missed": item.missed} for item in found]
