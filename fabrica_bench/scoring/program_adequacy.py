@@ -31,7 +31,7 @@ from fabrica_bench.integrity.wrong_programs import FAMILY, Inapplicable
 from fabrica_bench.scoring.conditions import Conditions, HarnessFault
 from fabrica_bench.scoring.inputs import InputCase, held_out_cases, held_out_seeds, visible_cases
 from fabrica_bench.scoring.scorer import Scorer
-from fabrica_bench.scoring.staging import Stage, task_digest
+from fabrica_bench.scoring.staging import Stage
 from fabrica_bench.scoring.validity import Evaluation
 from fabrica_bench.tasks import Task
 from fabrica_bench.tasks.seeds import HeldOutKey
@@ -303,9 +303,17 @@ def _program(trial: _Trial, text: str) -> Program:
 
 
 def state_key(task: Task, size: str, arch: Arch, tier: Tier) -> str:
-    """Digest of what decides a result beside the held-out key, so that a kept one is only used where it still holds."""
-    digest = hashlib.sha256(f"{__version__} {task.name} {task_digest(task)} {size} {arch} {tier}".encode())
-    modules = (device_facts, honest_variants, program_mutations, wrong_programs, sys.modules[__name__])
-    for module in modules:
-        digest.update(Path(str(module.__file__)).read_bytes())
+    """Digest of what decides a result beside the held-out key, so that a kept one is only used where it still holds.
+
+    That is the programs, the runner, the oracle, inputs, tolerances and this size: not published cycles, other sizes or
+    the command scripts.
+    """
+    spec = task.spec
+    parts = (spec.inputs, spec.outputs, spec.distributions, spec.entry, spec.frozen, task.size(size))
+    digest = hashlib.sha256(f"{__version__} {task.name} {size} {arch} {tier} {parts!r}".encode())
+    names = (spec.bundle.layout, spec.bundle.compute, spec.bundle.plain, spec.bundle.window, *spec.bundle.runner_files)
+    files = [task.root / "oracle.py", *(task.bundle_dir / name for name in names if name is not None)]
+    modules = (device_facts, honest_variants, program_mutations, wrong_programs)
+    for path in (*files, *(Path(str(module.__file__)) for module in modules)):
+        digest.update(path.read_bytes())
     return digest.hexdigest()
