@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from fabrica_agent.cuda import source as cu
-from fabrica_agent.cuda.mutation import mutation
+from fabrica_agent.cuda.mutation import changes_object, mutation
 from fabrica_agent.cuda.source import Cursor
 from fabrica_agent.cuda.types import ctype, kind_name, scalar_count, scalar_of, size_of
 from fabrica_agent.cuda.values import (
@@ -31,6 +31,7 @@ from fabrica_agent.cuda.values import (
     PointerType,
     PointerVar,
     RawMemory,
+    Reinterpreted,
     ScalarType,
     ScalarVar,
     StructType,
@@ -102,7 +103,7 @@ class Expressions:
         """A new variable whose name starts with `base`."""
         clean = "".join(c if c.isalnum() or c == "_" else "_" for c in base) or "t"
         name, count = clean, 1
-        while name in self.types or name + "'" in self.types:
+        while name in self.types or name + "'" in self.types or name in self.buffers:
             count += 1
             name = f"{clean}_{count}"
         self.types[name] = ty
@@ -111,7 +112,7 @@ class Expressions:
     def fresh_buffer(self, base: str, ty: Ty, length: Expr | None, space: Space) -> str:
         """A new buffer whose name starts with `base`."""
         name, count = base or "buffer", 1
-        while name in self.buffers:
+        while name in self.buffers or name in self.types:
             count += 1
             name = f"{base}_{count}"
         self.buffers[name] = Buffer(name, ty, length, space)
@@ -151,8 +152,11 @@ class Expressions:
             frame = frame.outer
 
     def forget_changes(self, cursor: Cursor) -> None:
-        """`forget` whatever the code under a cursor assigns; calls of function objects may assign anything."""
+        """`forget` whatever the code under a cursor assigns; function objects and methods may assign anything."""
         if any(c.kind.name == "CALL_EXPR" and c.spelling.startswith("operator") for c in cu.subtree(cursor)):
+            self.forget(None)
+            return
+        if changes_object(cursor):
             self.forget(None)
             return
         changes = mutation(cursor)
@@ -420,6 +424,8 @@ class Expressions:
                 return value
             case ScalarVar(var=var, known=known):
                 return var if known is None else known
+            case Reinterpreted(held=held_bits, ty=ty):
+                return Bitcast(self.scalar_from(self.read(held_bits, cursor), cursor), ty)
             case PointerVar(buffer=None):
                 return Opaque("null")
             case PointerVar(buffer=str() as buffer, offset=offset, target=target):
@@ -444,6 +450,9 @@ class Expressions:
                 scalar = fold.cast(self.scalar_from(value, cursor), var.ty)
                 self.out.append(Assign(var.name, scalar))
                 place.known = scalar if is_pure(scalar) else None
+            case Reinterpreted(held=held_bits, ty=ty), _:
+                scalar = fold.cast(self.scalar_from(value, cursor), ty)
+                self.write(held_bits, Bitcast(scalar, held_bits.var.ty), cursor)
             case Element(buffer=buffer, offset=offset, type=ScalarType(ty=ty)), _:
                 held = self.buffers[buffer].ty
                 scalar = fold.cast(self.scalar_from(value, cursor), ty)
@@ -488,6 +497,8 @@ def _forget(binding: Binding) -> None:
     match binding:
         case ScalarVar():
             binding.known = None
+        case Reinterpreted(held=held):
+            held.known = None
         case StructVar(fields=fields):
             for field_binding in fields.values():
                 _forget(field_binding)

@@ -52,6 +52,20 @@ def mutation(body: Cursor) -> Mutation:
     return Mutation(frozenset(a for a in assigned if a is not None), frozenset(a for a in addressed if a is not None))
 
 
+def changes_object(body: Cursor) -> bool:
+    """Whether code may change members of an object other than by naming it: in its own methods, or by calling some."""
+    for cursor in cu.subtree(body):
+        kind = cursor.kind.name
+        if kind == "CALL_EXPR" and cursor.referenced is not None and cursor.referenced.kind.name == "CXX_METHOD":
+            if not cursor.referenced.is_const_method():
+                return True
+        elif kind == "MEMBER_REF_EXPR":
+            below = cu.kids(cursor)
+            if not below or cu.strip(below[0]).kind.name == "CXX_THIS_EXPR":
+                return True
+    return False
+
+
 def _by_reference(call: Cursor, below: list[Cursor]) -> set[int | None]:
     """Arguments bound to non-const reference parameters, and overloaded assignments."""
     callee = call.referenced

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fabrica_agent.cuda import source as cu
@@ -25,6 +26,7 @@ from fabrica_agent.cuda.values import (
     PointerType,
     PointerVar,
     RawMemory,
+    Reinterpreted,
     ScalarType,
     ScalarVar,
     StructType,
@@ -182,6 +184,8 @@ class Statements(Operators):
                 if in_memory:
                     return Element(self.fresh_buffer(name, ty, fold.i32(1), Space.LOCAL), fold.i32(0), t)
                 return ScalarVar(self.fresh(name, ty))
+            case StructType(union=True):
+                return self._union(name, t, cursor)
             case StructType(fields=fields):
                 ty_ = scalar_of(t)
                 if in_memory and ty_ is not None:
@@ -194,6 +198,15 @@ class Statements(Operators):
                 return Fixed(Opaque(t.name))
             case _:
                 self.fail(f"a variable of this type ({cursor.type.spelling}) is not supported", cursor)
+
+    def _union(self, name: str, t: StructType, cursor: Cursor) -> StructVar:
+        """One variable of unsigned bits for all fields."""
+        types = [f.ty for _, f in t.fields if isinstance(f, ScalarType)]
+        if len(types) != len(t.fields) or {f.bits for f in types} not in ({32}, {16}):
+            self.fail("a union is supported if its fields are numbers of the same width", cursor)
+        held = ScalarVar(self.fresh(name, Ty.U32 if types[0].bits == 32 else Ty.U16))
+        fields: dict[str, Binding] = {n: Reinterpreted(held, f) for (n, _), f in zip(t.fields, types, strict=True)}
+        return StructVar(fields, t)
 
     def _local_array(self, cursor: Cursor, t: ArrayType, initial: Cursor | None) -> ArrayVar:
         ty, count = scalar_of(t), scalar_count(t)
@@ -416,27 +429,20 @@ class Statements(Operators):
 
     def _switch_stmt(self, cursor: Cursor) -> None:
         subject = self.save(self.scalar(cu.kids(cursor)[0]), "subject")
-        arms: list[tuple[list[Expr] | None, Body]] = []
-        labels: list[Expr] | None = []
-        pending: list[Cursor] = []
+        cases: list[_Case] = [_Case()]
         for kid in cu.kids(cu.kids(cursor)[1]):
             statement, labels_here = _labels(kid)
             if labels_here:
-                if pending:
-                    self.fail("falling through from one case to the next is not supported", kid)
-                values = [self.scalar(v) for v in labels_here if v is not None]
-                default = any(v is None for v in labels_here)
-                labels = None if default or labels is None else [*labels, *values]
-            if statement.kind.name == "BREAK_STMT":
-                arms.append((labels, self._arm(pending)))
-                labels, pending = [], []
-            else:
-                pending.append(statement)
-                if statement.kind.name == "RETURN_STMT" or _ends_in_break(statement):
-                    arms.append((labels, self._arm(pending)))
-                    labels, pending = [], []
-        if pending:
-            arms.append((labels, self._arm(pending)))
+                if cases[-1].statements:
+                    cases.append(_Case())
+                cases[-1].labels += [self.scalar(v) for v in labels_here if v is not None]
+                cases[-1].default |= any(v is None for v in labels_here)
+            if statement.kind.name != "BREAK_STMT":
+                cases[-1].statements.append(statement)
+            if statement.kind.name in ("BREAK_STMT", "RETURN_STMT") or _ends_in_break(statement):
+                cases[-1].ends = True
+                cases.append(_Case())
+        arms = [(None if c.default else c.labels, self._arm(_run_on(cases[k:]))) for k, c in enumerate(cases) if c.used]
         self._emit_switch(subject, arms)
 
     def _arm(self, statements: list[Cursor]) -> Body:
@@ -467,6 +473,31 @@ class Statements(Operators):
                 cond = fold.logical_or(cond, fold.binary(Op.EQ, subject, fold.cast(label, subject.ty), Ty.BOOL))
             chain = (If(cond, body, chain),)
         self.out.extend(chain)
+
+
+@dataclass
+class _Case:
+    """What stands under one group of labels of a switch; unless it `ends`, the next one follows."""
+
+    labels: list[Expr] = field(default_factory=list)
+    default: bool = False
+    statements: list[Cursor] = field(default_factory=list)
+    ends: bool = False
+
+    @property
+    def used(self) -> bool:
+        """Whether it has labels."""
+        return self.default or bool(self.labels)
+
+
+def _run_on(cases: list[_Case]) -> list[Cursor]:
+    """Statements of the first case, and of those that it falls through to."""
+    found: list[Cursor] = []
+    for case in cases:
+        found += case.statements
+        if case.ends:
+            break
+    return found
 
 
 def _labels(cursor: Cursor) -> tuple[Cursor, list[Cursor | None]]:

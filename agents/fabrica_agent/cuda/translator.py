@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from fabrica_agent.cuda import source as cu
 from fabrica_agent.cuda.expressions import SCALAR_NODES, is_pure
@@ -304,7 +305,30 @@ class Translator(HostCalls):
         body = cu.body_of(constructor.get_definition() or constructor)
         if body is None and not arguments:
             return self._zero(target, cursor)
-        self.fail(f"the constructor of {target.name} is not supported; use aggregate initialisation", cursor)
+        if body is None:
+            self.fail(f"the constructor of {target.name} is not in this file", cursor)
+        made = self.variable(target.name.split("::")[-1], target, cursor)
+        if not isinstance(made, StructVar):
+            self.fail(f"constructing a {target.name} is not supported", cursor)
+        definition = constructor.get_definition() or constructor
+        self.inline(definition, arguments, cursor, this=made, before=lambda: self._initialise(made, definition))
+        return self.read(made, cursor)
+
+    def _initialise(self, made: StructVar, constructor: Cursor) -> None:
+        """Members with a value of their own, then those that the constructor's initialiser list names."""
+        owner = constructor.semantic_parent
+        for member in cu.kids(owner):
+            values = [k for k in cu.kids(member) if not k.kind.name.endswith("_REF")]
+            if member.kind.name == "FIELD_DECL" and values and member.spelling in made.fields:
+                self._set_member(made, member, values[-1])
+        below = cu.kids(constructor)
+        for member, value in pairwise(below):
+            if member.kind.name == "MEMBER_REF" and member.spelling in made.fields:
+                self._set_member(made, member, value)
+
+    def _set_member(self, made: StructVar, member: Cursor, value: Cursor) -> None:
+        place = made.fields[member.spelling]
+        self.write(place, self.convert(self.value(value), ctype(member.referenced.type), value), value)
 
     def _method(self, cursor: Cursor, callee: Cursor) -> Value:
         below = cu.kids(cursor)
@@ -342,8 +366,9 @@ class Translator(HostCalls):
         *,
         outer: Frame | None = None,
         this: StructVar | None = None,
+        before: Callable[[], None] | None = None,
     ) -> Value:
-        """Translate a call by translating the callee's body in place."""
+        """Translate a call by translating the callee's body in place; `before` is called once parameters are bound."""
         body = cu.body_of(function)
         if body is None:
             self.fail(f"the body of {function.spelling} is not in this file", cursor)
@@ -360,6 +385,8 @@ class Translator(HostCalls):
         )
         self._depth += 1
         try:
+            if before is not None:
+                before()
             return self._inline_body(function, body, cursor)
         finally:
             self._depth -= 1

@@ -43,7 +43,7 @@ def ctype(clang_type: Any) -> CType:
         name = canonical.spelling.removeprefix("const ").removeprefix("volatile ")
         fields = tuple((f.spelling, ctype(f.type)) for f in canonical.get_fields())
         if fields or name.startswith(("struct ", "class ")) or "lambda" not in name:
-            return StructType(name, fields)
+            return StructType(name, fields, canonical.get_declaration().kind.name == "UNION_DECL")
     return OpaqueType(canonical.spelling)
 
 
@@ -65,6 +65,8 @@ def scalar_of(t: CType) -> Ty | None:
             return ty
         case ArrayType(element=e):
             return scalar_of(e)
+        case StructType(union=True):
+            return None
         case StructType(fields=fields):
             found = {scalar_of(f) for _, f in fields}
             return found.pop() if len(found) == 1 else None

@@ -19,10 +19,11 @@ class ScalarType:
 
 @dataclass(frozen=True, slots=True)
 class StructType:
-    """A class type by its fields, in order."""
+    """A class type by its fields, in order; in a union they all lie at one place."""
 
     name: str
     fields: tuple[tuple[str, CType], ...]
+    union: bool = False
 
     def scalars(self) -> int:
         """Number of scalar elements."""
@@ -146,7 +147,15 @@ class Element:
     type: CType
 
 
-Binding = ScalarVar | PointerVar | StructVar | ArrayVar | Fixed | Element
+@dataclass(slots=True)
+class Reinterpreted:
+    """A field of a union: the bits of a variable, as another type of the same width."""
+
+    held: ScalarVar
+    ty: Ty
+
+
+Binding = Reinterpreted | ScalarVar | PointerVar | StructVar | ArrayVar | Fixed | Element
 Place = Binding
 
 

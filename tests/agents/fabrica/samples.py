@@ -185,6 +185,39 @@ def _poly(a: Arrays, s: Mapping[str, int]) -> Arrays:
     return {"y": sum(own[k] * _d(a["x"]) ** k for k in range(5))}
 
 
+def _unit(a: Arrays, s: Mapping[str, int]) -> Arrays:
+    v = _d(a["v"])
+    return {"unit": v / np.sqrt((v * v).sum(axis=1, keepdims=True) + 1e-3)}
+
+
+def _blur(a: Arrays, s: Mapping[str, int]) -> Arrays:
+    weights = np.array([0.0625, 0.25, 0.375, 0.25, 0.0625])
+    padded = np.pad(_d(a["img"]), 2, mode="edge")
+    rows = sum(w * padded[k : k + s["rows"]] for k, w in enumerate(weights))
+    return {"res": sum(w * rows[:, k : k + s["cols"]] for k, w in enumerate(weights))}
+
+
+def _scramble(a: Arrays, s: Mapping[str, int]) -> Arrays:
+    words = []
+    for k, seed in enumerate(a["seed"].tolist()):
+        v = seed | 1
+        for _ in range(s["rounds"]):
+            v ^= v << 13 & 0xFFFFFFFF
+            v ^= v >> 17
+            v ^= v << 5 & 0xFFFFFFFF
+            match v & 3:
+                case 0:
+                    v = (v << 7 | v >> 25) & 0xFFFFFFFF
+                case 1:
+                    v = v + 0x9E3779B9 & 0xFFFFFFFF
+                case 2:
+                    v = ~v & 0xFFFFFFFF ^ k
+                case _:
+                    v ^= k
+        words.append(v)
+    return {"word": np.array(words), "ones": np.array([v.bit_count() - (v >> 31) for v in words])}
+
+
 SAMPLES: tuple[Sample, ...] = (
     Sample(
         "vector_add", {"n": 300}, _make(a=_normal("n"), b=_normal("n"), c=_empty("n")), ("c",),
@@ -366,6 +399,34 @@ SAMPLES: tuple[Sample, ...] = (
     Sample(
         "returns_value", {"n": 60}, _make(x=_normal("n"), result=_empty(1)), ("result",),
         lambda a, s: {"result": np.array([np.sqrt((_d(a["x"]) ** 2).sum())])},
+    ),
+    Sample(
+        "fast_rsqrt_union", {"n": 150}, _make(v=_normal("n", 3), unit=_empty("n", 3)), ("unit",), _unit, rtol=1e-4,
+    ),
+    Sample(
+        "box_blur_constant", {"rows": 11, "cols": 19}, _make(img=_normal("rows", "cols"), res=_empty("rows", "cols")),
+        ("res",), _blur,
+    ),
+    Sample(
+        "welford_struct", {"rows": 5, "cols": 77},
+        _make(x=_normal("rows", "cols"), mean=_empty("rows"), variance=_empty("rows")), ("mean", "variance"),
+        lambda a, s: {"mean": _d(a["x"]).mean(axis=1), "variance": _d(a["x"]).var(axis=1)},
+    ),
+    Sample(
+        "functor_transform_reduce", {"n": 210}, _make(x=_normal("n"), energy=_empty(1), spread=_empty(1)),
+        ("energy", "spread"),
+        lambda a, s: {
+            "energy": np.array([(_d(a["x"]) ** 2).sum()]), "spread": np.array([np.abs(_d(a["x"]) - 0.25).max()])
+        },
+        scalars={"center": 0.25}, atol=1e-4,
+    ),
+    Sample(
+        "lfsr_bits", {"n": 50, "rounds": 6},
+        _make(
+            seed=_ints(0, 1 << 32, "n", dtype=np.uint32), word=_empty("n", dtype=np.uint32),
+            ones=_empty("n", dtype=np.int32),
+        ),
+        ("word", "ones"), _scramble, rtol=0, atol=0.5,
     ),
 )  # fmt: skip
 

@@ -28,6 +28,8 @@ def translate(text: str) -> None:
         ("__global__ void k(float* x, int n) {\n  __shared__ float s[4];\n  float* p = n > threadIdx.x ? x : s;\n}",
          3, "two arrays"),
         ("__global__ void k(float* x, int n) {\n  x[0] = ((char*)x)[1]; }", 2, "pointer cast"),
+        ("union U { float f; short s; };\n__global__ void k(float* x, int n) {\n  U u; u.s = 1; x[0] = u.f; }", 3,
+         "same width"),
     ],
 )  # fmt: skip
 def test_the_construct_and_its_line_are_named(kernel: str, line: int, what: str) -> None:
