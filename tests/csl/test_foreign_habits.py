@@ -19,6 +19,7 @@ VECTOR = "var x = @zeros([8]f32); const d = @get_dsd(mem1d_dsd, .{ .tensor_acces
         ("var a: *f32 = null;", "CSL has no such value"),
         ('printf("%d", 3);', "import <simprint>"),
         ("x[0] = sqrt(2.0);", "import <math>"),
+        ("const a = [_]f32{ 1.0 };", "write [N]T"),
         ("@fmacs(d, d, 2.0);", "write @fmacs(dest, source, source, scalar)"),
         ("@sub16(d, d);", "write @sub16(dest, source, source) or @sub16(dest, source, scalar)"),
         ("var p: *f32 = x;", "take the address of a variable with '&'"),

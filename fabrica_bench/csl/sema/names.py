@@ -68,6 +68,7 @@ OTHER_LANGUAGES: dict[str, str] = {
     **dict.fromkeys(("printf", "print", "println"), "import <simprint>, and call its fmt or print_string"),
     **dict.fromkeys(("sqrt", "sqrtf", "exp", "log", "sin", "cos", "pow", "fabs", "abs", "min", "max"), "import <math>"),
     "range": "write @range(T, stop)",
+    "_": "CSL doesn't count the elements of an array for you; write [N]T",
     "sizeof": "import <types>, and call its byte_size_of",
 }
 
