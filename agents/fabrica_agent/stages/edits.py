@@ -1,13 +1,16 @@
 """The optimizer's catalogue for models: what each edit does, when it applies, what it gains, and their ranking.
 
 The rewrites of the deterministic optimizer come first, with what they expect to gain on the program at hand; the edits
-after them are those that only a model can make. The scan works on the syntax tree.
+after them are those that only a model can make. The scan works on the syntax tree; where there is a profile, what it
+finds counts the more, the more cycles are spent there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import Final
 
 from fabrica_agent.extraction.layout import parse, walk
@@ -19,30 +22,38 @@ from fabrica_bench.plugins import AgentGaveUp
 
 @dataclass(frozen=True)
 class Program:
-    """A compute file's tree, and what the scan asks of it."""
+    """A compute file's tree, and what the scan asks of it; `met` are the nodes that it was told of."""
 
     tree: ast.File
+    met: list[ast.Node] = field(default_factory=list)
 
     def calls(self, *names: str) -> list[ast.BuiltinCall]:
         """Calls of these builtins."""
-        return [n for n in walk(self.tree) if isinstance(n, ast.BuiltinCall) and n.name in names]
+        found = [n for n in walk(self.tree) if isinstance(n, ast.BuiltinCall) and n.name in names]
+        self.met.extend(found)
+        return found
 
     def loops(self) -> list[ast.Node]:
         """Loops of either kind."""
-        return [n for n in walk(self.tree) if isinstance(n, (ast.For, ast.While))]
+        found = self._loops()
+        self.met.extend(found)
+        return found
 
     def in_loops(self, *names: str) -> int:
         """Calls of these builtins inside loops."""
-        return sum(1 for loop in self.loops() for n in walk(loop) if isinstance(n, ast.BuiltinCall) and n.name in names)
+        return self._inside(lambda n: isinstance(n, ast.BuiltinCall) and n.name in names)
 
     def indexed_writes(self) -> int:
         """Writes of single array elements inside loops."""
-        return sum(
-            1
-            for loop in self.loops()
-            for n in walk(loop)
-            if isinstance(n, ast.Assign) and isinstance(n.target, ast.Index)
-        )
+        return self._inside(lambda n: isinstance(n, ast.Assign) and isinstance(n.target, ast.Index))
+
+    def _loops(self) -> list[ast.Node]:
+        return [n for n in walk(self.tree) if isinstance(n, (ast.For, ast.While))]
+
+    def _inside(self, wanted: Callable[[ast.Node], bool]) -> int:
+        found = [n for loop in self._loops() for n in walk(loop) if wanted(n)]
+        self.met.extend(found)
+        return len(found)
 
 
 @dataclass(frozen=True)
@@ -187,26 +198,73 @@ def parses(text: str) -> bool:
     return True
 
 
-def rewrites(text: str, sizes: Mapping[str, int]) -> list[str]:
-    """The deterministic optimizer's rewrites as lines of the catalogue, those that apply first."""
+_LINE = re.compile(r"^\s*([\w.-]+):(\d+): (\d+)$", re.MULTILINE)
+"""A line of a profile: file, line, cycles."""
+EMPHASIS = 4.0
+"""How much more an edit counts if all cycles are spent where it applies."""
+
+
+def hot_lines(profile: str, file: str) -> dict[int, float]:
+    """The share of the profiled cycles that each line of a file takes; empty without a profile."""
+    found = [(m[1], int(m[2]), int(m[3])) for m in _LINE.finditer(profile)]
+    total = sum(cycles for _, _, cycles in found)
+    return {line: cycles / total for name, line, cycles in found if name == file} if total else {}
+
+
+def _share(lines: Iterable[int], hot: Mapping[int, float]) -> float:
+    return sum(hot.get(line, 0.0) for line in set(lines))
+
+
+def _changed(text: str, other: str) -> Iterator[int]:
+    """Lines of a text that another one doesn't have in their place, counted from 1."""
+    matcher = SequenceMatcher(None, text.splitlines(), other.splitlines(), autojunk=False)
+    for tag, start, end, _, _ in matcher.get_opcodes():
+        if tag != "equal":
+            yield from range(start + 1, end + 1)
+
+
+def rewrites(text: str, sizes: Mapping[str, int], hot: Mapping[int, float] | None = None) -> list[str]:
+    """The deterministic optimizer's rewrites as lines of the catalogue, those that apply and promise most first.
+
+    Args:
+        text: The compute file.
+        sizes: Its size parameters.
+        hot: Shares of cycles by line, see `hot_lines`.
+    """
     source = Source(text, sizes)
     if not parses(text):
         return [f"{rewrite.name}: {rewrite.effect}; holds when {rewrite.precondition}" for rewrite in REWRITES]
-    gains = {rewrite.name: max((p.gain for p in rewrite.propose(source)), default=None) for rewrite in REWRITES}
-    order = sorted(REWRITES, key=lambda rewrite: -(gains[rewrite.name] or 0.0))
+    proposals = {rewrite.name: rewrite.propose(source) for rewrite in REWRITES}
+    gains = {name: max((p.gain for p in found), default=None) for name, found in proposals.items()}
+
+    def rank(name: str) -> float:
+        promised = (p.gain * (1 + EMPHASIS * _share(_changed(text, p.text), hot or {})) for p in proposals[name])
+        return max(promised, default=0.0)
+
     lines = []
-    for rewrite in order:
+    for rewrite in sorted(REWRITES, key=lambda rewrite: -rank(rewrite.name)):
         gain = gains[rewrite.name]
         note = "does not apply as it stands" if gain is None else f"expected to save about {gain:.0f} cycles"
         lines.append(f"{rewrite.name}: {rewrite.effect}; holds when {rewrite.precondition} ({note})")
     return lines
 
 
-def ranked(files: dict[str, str], compute: str) -> list[Edit]:
+def ranked(files: dict[str, str], compute: str, hot: Mapping[int, float] | None = None) -> list[Edit]:
     """The catalogue, the edits that a program asks for most first."""
     try:
-        program = Program(parse(compute, files.get(compute, "")))
+        tree = parse(compute, files.get(compute, ""))
     except AgentGaveUp:
         return list(CATALOGUE)
-    scores = {edit.name: edit.score(program) for edit in CATALOGUE}
-    return sorted(CATALOGUE, key=lambda edit: -scores[edit.name])
+
+    def rank(edit: Edit) -> float:
+        program = Program(tree)
+        score = edit.score(program)
+        lines = (line for node in program.met for line in _lines(node))
+        return score * (1 + EMPHASIS * _share(lines, hot or {}))
+
+    return sorted(CATALOGUE, key=lambda edit: -rank(edit))
+
+
+def _lines(node: ast.Node) -> Iterable[int]:
+    span = node.span
+    return range(span.file.position(span.start)[0], span.file.position(span.end)[0] + 1)

@@ -9,7 +9,7 @@ from pydantic import create_model
 from fabrica_agent.extractor import compute_sizes
 from fabrica_agent.records import Accepted
 from fabrica_agent.rewrite.search import search
-from fabrica_agent.stages.edits import parses, ranked, rewrites
+from fabrica_agent.stages.edits import hot_lines, parses, ranked, rewrites
 from fabrica_agent.stages.prompting import ask, files_block, render
 from fabrica_agent.stages.records import Attempt, EditChoice
 
@@ -92,8 +92,9 @@ class Tuner:
     def _ask(self, best: Attempt, profile: str, step: int) -> tuple[EditChoice, dict[str, str]]:
         work = self._work
         compute = self._compute_file
-        lines = rewrites(best.files.get(compute, ""), compute_sizes(work.view))
-        lines += [f"{edit.name}: {edit.text}" for edit in ranked(best.files, compute)]
+        hot = hot_lines(profile, compute)
+        lines = rewrites(best.files.get(compute, ""), compute_sizes(work.view), hot)
+        lines += [f"{edit.name}: {edit.text}" for edit in ranked(best.files, compute, hot)]
         catalogue = "\n".join(f"- {line}" for line in lines)
         user = render(
             "optimizer.txt",
