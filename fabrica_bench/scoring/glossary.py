@@ -47,7 +47,7 @@ GLOSSARY: Final[tuple[tuple[str, str], ...]] = (
     (
         "not distinguishable",
         f"passes: the exact McNemar test over shared tasks (first attempt of each) has p above {1 - CONFIDENCE:.2g}; "
-        "speed: the paired bootstrap interval of the ratio of cycles contains 1",
+        "speed: the paired bootstrap interval of the ratio of cycles contains 1, or there is one task only",
     ),
     (
         "first pass",

@@ -231,7 +231,8 @@ class SpeedComparison:
     def words(self, first: str, second: str) -> str:
         """The finding as a sentence."""
         numbers = f"{self.ratio:.3f} {self.interval} over {self.tasks} tasks valid in both (ratio of cycles)"
-        if self.interval.low <= 1.0 <= self.interval.high:
+        # Resampling one task always gives that task: its interval has no width and says nothing.
+        if self.tasks < 2 or self.interval.low <= 1.0 <= self.interval.high:
             return f"{NOT_DISTINGUISHABLE} by speed: {numbers}"
         return f"{first if self.ratio > 1 else second} is faster: {numbers}"
 

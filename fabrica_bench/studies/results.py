@@ -183,7 +183,7 @@ def results_markdown(result: StudyResult) -> str:
         lines += [_proxy_line(arm.name, arm.proxies) for arm in result.arms if arm.proxies]
         lines.append("")
     lines += _transfer_lines(result) if result.transfers else []
-    lines += [*(f"- {cell_text(text)}" for text in result.findings), ""] if result.findings else []
+    lines += [*(f"- {text}" for text in result.findings), ""] if result.findings else []
     lines += [*(f"> {text}" for text in result.study.notes), ""] if result.study.notes else []
     return "\n".join([*lines, "## Words", "", *markdown_glossary()]) + "\n"
 
@@ -254,7 +254,8 @@ def _state(arm: ArmResult) -> str:
         f"controls that do NOT hold: {', '.join(broken)}" if broken else "",
         f"controls that have not finished: {', '.join(missing)}" if missing else "",
     ]
-    return "; ".join(part for part in parts if part) or "complete, controls hold"
+    done = "complete, controls hold" if arm.controls else "complete, without controls"
+    return "; ".join(part for part in parts if part) or done
 
 
 def _arm_line(arm: ArmResult) -> str:
@@ -273,7 +274,7 @@ def _arm_line(arm: ArmResult) -> str:
         "–" if arm.usage.cost_usd is None else f"${arm.usage.cost_usd:.2f}",
         _state(arm),
     ]
-    return f"| {' | '.join(cell_text(cell) for cell in cells)} |"
+    return f"| {' | '.join(cells)} |"
 
 
 def _proxy_line(name: str, score: ProxyScore) -> str:

@@ -201,3 +201,9 @@ def test_an_improvement_is_a_ratio_or_a_relative_change(new, old):
     assert ratio(new, old) == pytest.approx(1 / ratio(old, new))
     with pytest.raises(ValueError, match="positive"):
         relative_change(0.0, old)
+
+
+def test_one_task_distinguishes_no_speeds():
+    assert NOT_DISTINGUISHABLE in compare_speed({"a": [100.0]}, {"a": [50.0]}).words("first", "second")
+    two = compare_speed({"a": [100.0], "b": [90.0]}, {"a": [50.0], "b": [45.0]})
+    assert two.words("first", "second").startswith("second is faster")

@@ -143,7 +143,9 @@ def test_a_study_of_ones_own_runs_resumes_and_never_pools_its_arms(tmp_path, toy
     assert any("not distinguishable" in text for text in result.findings)
     body = json.loads(results_json(result))
     assert [arm["denominator"] for arm in body["arms"]] == [1, 2]
-    assert "never pooled" in results_markdown(result)
+    text = results_markdown(result)
+    assert "never pooled" in text
+    assert "\\" not in text.split("## Words")[0]  # a terminal shows it as it is
     partial = load_results(study, toys, {"calm": 1, "wild": 5})
     assert "partial: 2 of 5" in results_markdown(partial)
 
@@ -256,7 +258,7 @@ def test_the_agent_of_a_study_asks_the_model_that_was_named(tmp_path, toys, caps
     thread.join()
     (arm,) = json.loads(capsys.readouterr().out)["arms"]
     assert (arm["valid"], arm["usage"]["calls"]) == (1, 1)
-    assert (arm["denominator"], arm["state"]) == (1, "complete, controls hold")  # a task of one's own counts too
+    assert (arm["denominator"], arm["state"]) == (1, "complete, without controls")  # a task of one's own counts too
     assert {path.name for path in toys.glob("study.*")} == {"study.html", "study.json", "study.md"}
 
 

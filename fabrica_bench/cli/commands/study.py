@@ -206,12 +206,14 @@ def _write_plan(plan: StudyPlan, *, to_stderr: bool) -> None:
     say(f"{plan.study.title}: {plan.study.question}")
     for item in plan.runs:
         missing = f", {len(item.unwritten)} tasks not written" if item.unwritten and not item.control else ""
-        say(f"  {item.label}: {item.attempts} attempts, {item.finished} finished{missing}; {item.config.out}")
+        attempts = console.counted(item.attempts, "attempt")
+        say(f"  {item.label}: {attempts}, {item.finished} finished{missing}; {item.config.out}")
     bounds = plan.estimate()
     cost = bounds["cost_usd_at_most"]
     text = "unknown: give --price-in and --price-out" if cost is None else f"at most ${cost:.2f}"
+    attempts = console.counted(bounds["attempts"], "attempt")
     say(
-        f"estimate: {bounds['attempts']} attempts and {bounds['control_attempts']} of controls, at most "
+        f"estimate: {attempts} and {bounds['control_attempts']} of controls, at most "
         f"{bounds['evaluations_at_most']} evaluations, {bounds['tokens_at_most']:,} tokens and "
         f"{bounds['core_hours_at_most']} core-hours; cost {text}"
     )
