@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,11 @@ HALO_ROWS = 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command. Returns its exit code: 0, 1 (the program has errors), 2 (usage), 3 or 4 (files, machine)."""
+    """Run the command.
+
+    Returns its exit code: 0, 1 (the program has errors), 2 (usage), 3 or 4 (files, machine), 5 (a bug here). Who calls
+    it goes by that alone: a program can have any text printed while it is compiled.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if "--version" in arguments:
         sys.stdout.write(f"fabrica-bench cslc {__version__}\n")
@@ -45,6 +50,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("cslc: interrupted\n")
         return ExitCode.INTERRUPTED
+    except MemoryError:
+        sys.stderr.write("cslc: error: out of memory\n")
+        return ExitCode.ENVIRONMENT
+    except Exception:
+        traceback.print_exc()
+        return ExitCode.HARNESS
 
 
 def compile_command(options: CslcOptions) -> int:

@@ -57,9 +57,10 @@ class EmbeddedToolchain(CommandToolchain):
         """
         command = [*self.cslc, *options.flags(), *UNTRUSTED_FLAGS]
         result = self._confined(command, bundle, options.deadline_s, write=[bundle])
-        if result.returncode == ExitCode.ENVIRONMENT or "\nMemoryError" in result.stderr:
+        # By exit status only: a program can have any text printed while it is compiled.
+        if result.returncode == ExitCode.ENVIRONMENT:
             raise FabricaError(f"cslc: {_last_line(result.stderr)}", code=ExitCode.ENVIRONMENT)
-        if "Traceback (most recent call last)" in result.stderr:
+        if result.returncode == ExitCode.HARNESS:
             raise FabricaError(
                 f"cslc crashed: {_last_line(result.stderr)}", remedy="report the program", code=ExitCode.HARNESS
             )

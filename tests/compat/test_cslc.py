@@ -124,3 +124,15 @@ def test_verbose_and_routes_go_to_standard_output(tmp_path: Path, capsys: pytest
     captured = capsys.readouterr()
     assert "2 by 1 PEs on wse2" in captured.out
     assert captured.err == ""
+
+
+@pytest.mark.parametrize(("problem", "status"), [(RecursionError("deep"), 5), (KeyError("x"), 5), (MemoryError(), 4)])
+def test_a_crash_has_an_exit_status_of_its_own(
+    problem: Exception, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def crash(options: object) -> int:
+        raise problem
+
+    monkeypatch.setattr(cslc, "compile_command", crash)
+    assert cslc.main(["layout.csl", "--fabric-dims=8,3", "--fabric-offsets=4,1", "-o", "out"]) == status
+    assert capsys.readouterr().err

@@ -8,7 +8,7 @@ import pytest
 from models.model_server import GOOD, model_server
 
 from fabrica_bench.errors import FabricaError
-from fabrica_bench.models.hosted import Hosted, RateLimit
+from fabrica_bench.models.hosted import Hosted, RateLimit, _cost
 from fabrica_bench.models.selection import open_model, public_name
 from fabrica_bench.plugins import ModelError, ModelRequest
 
@@ -150,3 +150,22 @@ def test_a_missing_key_names_its_variable():
     with pytest.raises(FabricaError, match="no key for anthropic") as caught:
         open_model("anthropic:claude-x", {})
     assert "ANTHROPIC_API_KEY" in str(caught.value)
+
+
+class Priced:
+    """A response whose price list answers with an error."""
+
+    model_name = "gpt-4o"
+
+    def __init__(self, problem: Exception) -> None:
+        self.problem = problem
+
+    def cost(self):
+        raise self.problem
+
+
+def test_an_unknown_price_is_no_cost_and_a_fault_of_the_program_is_not_hidden():
+    assert _cost(Priced(LookupError("no such model"))) is None
+    assert _cost(Priced(ValueError("usage left out"))) is None
+    with pytest.raises(AttributeError):
+        _cost(Priced(AttributeError("a bug")))
