@@ -40,8 +40,8 @@ STRING_BYTES: Final = 1 << 20
 INTEGER_BITS: Final = 4096
 #: PEs of the largest rectangle; a whole wafer has fewer than 900,000.
 RECTANGLE_PES: Final = 1 << 20
-#: Instructions of the largest function before the linker looks at it; at 4 bytes each they fill PE memory 4 times.
-FUNCTION_INSTRUCTIONS: Final = 50_000
+#: Instructions of the largest function before the linker looks at it; at 4 bytes each they fill PE memory 8 times.
+FUNCTION_INSTRUCTIONS: Final = 100_000
 #: Instructions of all functions of one PE program before the linker looks at them.
 PROGRAM_INSTRUCTIONS: Final = 60_000
 #: Functions, generic instances included, of one PE program.
