@@ -75,7 +75,7 @@ class Variant:
     Attributes:
         program: Serial, possibly with bulk operations.
         shape: The fixed parts; only the lengths of exports may differ between variants of a file.
-        sizes: Values of the size parameters that the compute file gets.
+        sizes: Values of the size parameters that the compute file gets, and of other expressions that tell sizes apart.
         options: How it was lowered.
         exchange: Data that PEs bring each other before the program, and hand over after it.
     """
@@ -238,7 +238,9 @@ class _Module:
         """A length as the size parameter that equals it in every variant, a number, or a choice by size."""
         lengths = [next(e.length for e in s.variant.shape.exports if e.name == export.name) for s in self.sections]
         for param in self.sections[0].variant.sizes:
-            if all(s.variant.sizes.get(param) == n and n > 1 for s, n in zip(self.sections, lengths, strict=True)):
+            if not param.startswith("@") and all(
+                s.variant.sizes.get(param) == n and n > 1 for s, n in zip(self.sections, lengths, strict=True)
+            ):
                 return param
         if len(set(lengths)) == 1:
             return str(lengths[0])

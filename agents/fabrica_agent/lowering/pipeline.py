@@ -75,7 +75,11 @@ def lower(
         program = tidy(columns_for_rows(program))
     declared = {p.name for p in facts.layout.params}
     shape = module_shape(facts, design, {} if mesh is None else mesh.types)
-    return Variant(program, shape, {n: v for n, v in sizes.items() if n in declared}, options, exchange)
+    fixed = {n: v for n, v in sizes.items() if n in declared}
+    if design.width * design.height > 1:
+        # Not all of the mesh shows in the parameters.
+        fixed |= {"@get_rectangle().width": design.width, "@get_rectangle().height": design.height}
+    return Variant(program, shape, fixed, options, exchange)
 
 
 def to_program(source: CudaSource, design: Design, facts: TaskFacts, sizes: Mapping[str, int]) -> Program:

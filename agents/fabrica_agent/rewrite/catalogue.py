@@ -12,7 +12,7 @@ from fabrica_agent.rewrite.gather import gathered
 from fabrica_agent.rewrite.loops import as_boxes, as_vectors, rewrite_all
 from fabrica_agent.rewrite.overlap import overlapped
 from fabrica_agent.rewrite.scope import scope_of
-from fabrica_agent.rewrite.text import parse, walk
+from fabrica_agent.rewrite.text import parse, pinned, walk
 from fabrica_agent.rewrite.tuning import constants, fused_tasks, larger_pieces
 from fabrica_agent.rewrite.walks import walked
 from fabrica_bench.csl import ast
@@ -59,7 +59,7 @@ def _bulk(transform: Callable[..., object], *, registers: bool) -> Callable[[Sou
         if not found:
             return []
         whole = found[-1]
-        return [Proposal(whole.text, sum(f.gain for f in found))]
+        return [Proposal(pinned(whole.text, source.sizes), sum(f.gain for f in found))]
 
     return propose
 
@@ -77,19 +77,24 @@ def registers_free(text: str) -> bool:
 
 def _walk_columns(source: Source) -> list[Proposal]:
     found = walked(source.text, source.sizes) if registers_free(source.text) else None
-    return [] if found is None else [Proposal(*found)]
+    return [] if found is None else [Proposal(pinned(found[0], source.sizes), found[1])]
 
 
-def _single(change: Callable[[str, Mapping[str, int]], tuple[str, float] | None]) -> Callable[[Source], list[Proposal]]:
+def _single(
+    change: Callable[[str, Mapping[str, int]], tuple[str, float] | None], *, for_one_size: bool = False
+) -> Callable[[Source], list[Proposal]]:
     def propose(source: Source) -> list[Proposal]:
         found = change(source.text, source.sizes)
-        return [] if found is None else [Proposal(*found)]
+        if found is None:
+            return []
+        text, gain = found
+        return [Proposal(pinned(text, source.sizes) if for_one_size else text, gain)]
 
     return propose
 
 
 def _pieces(source: Source) -> list[Proposal]:
-    return [Proposal(*found) for found in larger_pieces(source.text, source.sizes)]
+    return [Proposal(pinned(text, source.sizes), gain) for text, gain in larger_pieces(source.text, source.sizes)]
 
 
 def _place(source: Source) -> list[Proposal]:
@@ -130,13 +135,13 @@ CATALOGUE: tuple[Rewrite, ...] = (
         "gathered products by @map",
         "nothing writes the three arrays meanwhile, and every index in the array is valid: a run on all inputs decides",
         "one pass gathers, one operation multiplies, and the loop only adds",
-        _single(gathered),
+        _single(gathered, for_one_size=True),
     ),
     Rewrite(
         "buffer removal",
         "one operation fills the array, one reads it, and what it was copied from is the same at both places",
         "the reader takes the elements from where they are",
-        _single(without_copies),
+        _single(without_copies, for_one_size=True),
     ),
     Rewrite(
         "direct forwarding",

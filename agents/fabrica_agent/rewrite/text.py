@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 
 from fabrica_bench.csl import ast
@@ -68,6 +68,19 @@ def identifiers(tree: ast.File) -> set[str]:
             case ast.TensorAccess(variables=variables):
                 found |= set(variables)
     return found
+
+
+REFUSAL = "this program was made for other sizes"
+
+
+def pinned(text: str, sizes: Mapping[str, int]) -> str:
+    """A text that is refused at compile time for other values of its size parameters than these."""
+    tree = parse(text)
+    params = [d.name for d in tree.items if isinstance(d, ast.VarDecl) and d.kind is ast.VarKind.PARAM]
+    known = [f"{n} == {sizes[n]}" for n in params if n in sizes]
+    if REFUSAL in text or not known:
+        return text
+    return f'{text.rstrip()}\n\ncomptime {{\n  @comptime_assert({" and ".join(known)}, "{REFUSAL}");\n}}\n'
 
 
 def line_start(text: str, offset: int) -> int:

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from fabrica_agent.agent import FabricaAgent
 from fabrica_agent.mesh.channels import Mesh, read_mesh
 from fabrica_agent.mesh.lines import Cast, Chain, Tree, X, Y, ways
 from fabrica_agent.mesh.plan import EVERYWHERE, OWN, Kind, plan_gather
 from fabrica_agent.mesh.shards import Dim, Shards, shards
 from fabrica_agent.records import Placement
 
+from fabrica_bench.csl.diagnostics import CslError
+from fabrica_bench.csl.driver import CompileOptions, compile_program
 from fabrica_bench.firewall.view import task_view
+from fabrica_bench.plugins import Budget, VisibleRun
 from fabrica_bench.scoring.conditions import Conditions
 from fabrica_bench.scoring.inputs import held_out_cases, held_out_seeds, visible_cases
 from fabrica_bench.scoring.scorer import Scorer
 from fabrica_bench.tasks import load_task
 from fabrica_bench.tasks.seeds import HeldOutKey
 from fabrica_bench.toolchains import get_toolchain
+
+
+class Tools:
+    """Accepts the first program."""
+
+    def run_visible(self, files: dict[str, str]) -> VisibleRun:
+        return VisibleRun(ok=True, outcome="valid", cycles=1)
+
+    def log(self, event: str, **data: object) -> None:
+        return
+
 
 HEAD = """
 param columns: u16;
@@ -157,19 +174,6 @@ def test_what_no_channel_brings_stays_where_it_is() -> None:
 @pytest.mark.parametrize("arch", ["wse2", "wse3"])
 @pytest.mark.parametrize("name", ["ParBroadcast-Scale", "Residual"])
 def test_programs_that_gather_first_are_valid_on_inputs_they_were_not_made_with(name: str, arch: str) -> None:
-    from fabrica_agent.agent import FabricaAgent
-
-    from fabrica_bench.plugins import Budget, VisibleRun
-
-    class Tools:
-        """Accepts the first program."""
-
-        def run_visible(self, files: dict[str, str]) -> VisibleRun:
-            return VisibleRun(ok=True, outcome="valid", cycles=1)
-
-        def log(self, event: str, **data: object) -> None:
-            return
-
     task = load_task(name)
     view = task_view(task, arch=arch, size="small", workflow="W1", toolchain="embedded")  # type: ignore[arg-type]
     answer = FabricaAgent().translate(view, Tools(), Budget(evaluations=1, wall_s=60, tokens=0))  # type: ignore[arg-type]
@@ -177,3 +181,22 @@ def test_programs_that_gather_first_are_valid_on_inputs_they_were_not_made_with(
     with Scorer(Conditions(task, get_toolchain("embedded"), arch, "small", "W1")) as scorer:  # type: ignore[arg-type]
         found = scorer.evaluate(dict(answer.files), cases)
     assert found.ok, found.failed
+
+
+def test_a_program_for_one_mesh_is_refused_on_another(tmp_path: Path) -> None:
+    """The width of the strip is no parameter of the compute file, but the program depends on it."""
+    task = load_task("ParBroadcast-Scale")
+    view = task_view(task, arch="wse3", size="small", workflow="W1", toolchain="embedded")
+    answer = FabricaAgent().translate(view, Tools(), Budget(evaluations=1, wall_s=60, tokens=0))  # type: ignore[arg-type]
+    for name, text in {**view.files, **answer.files}.items():
+        (tmp_path / name).write_text(text)
+
+    def build(width: int) -> None:
+        params = {**view.size, "width": width}
+        compile_program(
+            CompileOptions(tmp_path / "layout.csl", "wse3", (width + 7, 3), (4, 1), params=params, memcpy=True)
+        )
+
+    build(view.size["width"])
+    with pytest.raises(CslError, match="for other sizes"):
+        build(view.size["width"] + 3)

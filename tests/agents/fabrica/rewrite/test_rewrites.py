@@ -14,6 +14,7 @@ import pytest
 from fabrica_agent.rewrite.catalogue import CATALOGUE, Source
 from fabrica_agent.rewrite.search import search
 
+from fabrica_bench.csl.diagnostics import CslError
 from tests.agents.fabrica.bundles import copies, run_csl
 from tests.agents.fabrica.samples import Array, Arrays, Sample
 
@@ -347,3 +348,18 @@ def test_the_search_keeps_only_what_is_valid_and_faster() -> None:
 def test_every_entry_says_what_it_needs_and_what_it_does() -> None:
     assert len({r.name for r in CATALOGUE}) == len(CATALOGUE)
     assert all(r.precondition and r.effect for r in CATALOGUE)
+
+
+@pytest.mark.parametrize("name", [BOXES, VECTORS])
+def test_a_program_rewritten_for_one_size_is_refused_for_another(name: str, tmp_path: Path) -> None:
+    """Right for the size at hand, and a compile error for others rather than a wrong result."""
+    sizes = {"n": 60}
+    body = "  for (@range(u16, n)) |i| { y[i] = x[i] * 2.0 + 1.0; }"
+    text = program(sizes, {"x": ("n", "f32"), "y": ("n", "f32")}, body)
+    changed = rewritten(name, text, sizes)
+    assert changed is not None
+    x = numbers(60)
+    after, _ = after_run(changed, sizes, {"x": x, "y": numbers(60, seed=2)}, tmp_path)
+    assert np.allclose(after["y"], x * 2 + 1, rtol=1e-6)
+    with pytest.raises(CslError, match="made for other sizes"):
+        after_run(changed, {"n": 61}, {"x": numbers(61), "y": numbers(61)}, tmp_path)
