@@ -111,6 +111,7 @@ class Element(ABC):
     def wake(self, wake: ir.Wake, id_: int) -> None:
         """What a completion or a control wavelet asks for."""
         if wake.action == "activate":
+            self.tasks.activate_late(id_, self.fabric.now)
             self.activate(id_)
         elif wake.action == "unblock":
             self.unblock(wake.space, id_)

@@ -321,7 +321,7 @@ class ProcessingElement(Ports):
         if chosen in queues:
             self._begin_wavelet_task(queues[chosen], now)
             return True
-        self.tasks.active &= ~(1 << chosen)
+        self.tasks.take(chosen, now)
         if chosen in self.tasks.local:
             self._begin(self.tasks.local[chosen], (), "local", now + self._start_cost(now))
         else:

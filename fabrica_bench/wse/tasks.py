@@ -16,7 +16,19 @@ class TaskTable:
     """Flags are bit masks by id. `data`, `local`, `control` map an id to a function name. `data_ids`: how many ids can
     be data tasks (colors on WSE-2, input queues on WSE-3)."""
 
-    __slots__ = ("active", "blocked", "control", "counters", "data", "high", "last", "local", "rotating")
+    __slots__ = (
+        "active",
+        "blocked",
+        "control",
+        "counters",
+        "data",
+        "high",
+        "last",
+        "late",
+        "late_at",
+        "local",
+        "rotating",
+    )
 
     def __init__(self, image: Image, data_ids: int) -> None:
         self.data: dict[int, str] = {}
@@ -26,6 +38,8 @@ class TaskTable:
             table = {"data": self.data, "local": self.local, "control": self.control}[binding.kind]
             table[binding.id] = binding.fn
         self.active = 0
+        self.late = 0
+        self.late_at = -1
         self.high = 0
         self.last = -1
         # A data id without a task starts blocked, so that a fabric DSD can read its wavelets.
@@ -48,6 +62,21 @@ class TaskTable:
                 return alternative
             self.counters[id_] += 1
         return self.data[id_]
+
+    def activate_late(self, id_: int, now: int) -> None:
+        """Note that an operation's end activates a task that is active already: if it is picked in the same cycle,
+        it was picked first, and will run once more."""
+        if self.late_at != now:
+            self.late, self.late_at = 0, now
+        if self.active >> id_ & 1:
+            self.late |= 1 << id_
+
+    def take(self, id_: int, now: int) -> None:
+        """Clear the active flag of a task that is picked, but for what came after."""
+        if self.late_at == now and self.late >> id_ & 1:
+            self.late &= ~(1 << id_)
+        else:
+            self.active &= ~(1 << id_)
 
     def is_blocked(self, id_: int) -> bool:
         """The id's block flag."""

@@ -149,7 +149,7 @@ class LoadedProgram:
         pes["memory"] = address_of(self.memory) + MEMORY_BYTES * order
         pes["x"] = order % width
         pes["y"] = order // width
-        stamps = ("scheduled", "stepped", "router_scheduled", "router_stepped", "task_ended")
+        stamps = ("scheduled", "stepped", "router_scheduled", "router_stepped", "task_ended", "late_at")
         for name in (*stamps, "last_task", *CLOCK_FIELDS):
             pes[name] = -1
         for name in ("by_color", "output_colors"):

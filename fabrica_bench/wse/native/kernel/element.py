@@ -334,7 +334,10 @@ def pick(m: "M", pe: "Pe") -> "i64":
     if (ready >> chosen) & 1 != 0:
         begin_wavelet_task(m, pe, pe.inputs[pe.ready_queue[chosen]])
         return 1
-    pe.active_tasks = pe.active_tasks & ~(1 << chosen)
+    if pe.late_at == now and (pe.late_tasks >> chosen) & 1 != 0:
+        pe.late_tasks = pe.late_tasks & ~(1 << chosen)
+    else:
+        pe.active_tasks = pe.active_tasks & ~(1 << chosen)
     if image.local_tasks[chosen] >= 0:
         begin_task(m, pe, image.local_tasks[chosen], now + start_cost(m, pe))
     else:

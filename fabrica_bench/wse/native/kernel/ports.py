@@ -39,6 +39,12 @@ def unblock(pe: "Pe", is_thread: "i64", id_: "i64") -> "None":
 
 def wake(pe: "Pe", action: "i64", is_thread: "i64", id_: "i64") -> "None":
     if action == W_ACTIVATE:
+        m = pe.machine
+        if pe.late_at != m.now:
+            pe.late_tasks = 0
+            pe.late_at = m.now
+        if id_ >= 0 and id_ < 63:
+            pe.late_tasks = pe.late_tasks | (pe.active_tasks & (1 << id_))
         activate(pe, id_)
     elif action == W_UNBLOCK:
         unblock(pe, is_thread, id_)

@@ -413,6 +413,8 @@ class Pe:
     listening: "i64"
     input_count: "i64"
     active_tasks: "i64"
+    late_tasks: "i64"
+    late_at: "i64"
     blocked_tasks: "i64"
     high_tasks: "i64"
     last_task: "i64"
