@@ -182,7 +182,7 @@ def _of_programs(tier: str, found: list[ProgramAdequacy]) -> _Part:
 def _left_out(tried: Any) -> str:
     if tried.outcome == "not applicable":
         return f"{tried.name}: {tried.reason}"
-    return f"{tried.kernel} {tried.name}".replace("|", "\\|")
+    return f"{tried.kernel} {tried.name}: the same outputs".replace("|", "\\|")
 
 
 # ---------------------------------------------------------------------------------------------------- page
@@ -194,7 +194,8 @@ A fixed family of wrong programs, made from each task's expert kernel, as candid
 stores zeros, ones, an input, what was there before, or the first visible input's results over its outputs; leaves out
 one PE or everything but the last element; shifts, reverses or rounds them; or falsifies the inputs while the program
 works. Honest variants of both kernels (other names, order, format, loops and an idle task, all at once) must pass. A
-kind that can't be wrong for a task isn't counted; the rule is given.""",
+kind that can't be wrong for a task isn't counted: the rule is given, or its outputs equal the unchanged kernel's bit
+for bit on every input.""",
     "mutations": """\
 One change each at a place of a kernel's syntax tree: a loop or vector one short, an access shifted, a statement left
 out, an operator changed, an accumulation in half precision. Of each kind the first of up to four places that makes
