@@ -146,6 +146,7 @@ def test_a_layout_file_that_is_also_the_code_of_pes_imports_for_them_only(tmp_pa
         param settings = {};
         const m = @import_module("square.csl", settings);
         export fn main() void { @comptime_assert(m.value == 49); }
+        comptime { @comptime_assert(m.value == 49); }
         layout { @set_rectangle(1, 1); @set_tile_code(0, 0, "layout.csl", .{ .settings = .{ .n = 7 } }); }
     """
     compile_text(tmp_path, layout=code)

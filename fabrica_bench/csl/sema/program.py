@@ -210,7 +210,8 @@ def evaluate_layout(session: Session, path: Path) -> tuple[Unit, ModuleInstance]
         fail(blocks[1].span, "a file has only one layout block")
     unit = Unit(session, layout=LayoutState())
     root = ModuleInstance(unit, file, "", _command_line_params(session, file), 0, None)
-    unit.add_instance(root, with_imports=False)
+    # A file with comptime blocks may be the code of PEs as well: what it imports may need params that only they get.
+    unit.add_instance(root, with_imports=next(root.comptime_blocks(), None) is None)
     unit.attempt(lambda: run_independent(root.frame("L"), blocks[0].body.stmts))
     assert unit.layout is not None
     if not unit.errors:
