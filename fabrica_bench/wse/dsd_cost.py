@@ -28,7 +28,6 @@ class DsdCosts:
         self.read_bytes = costs["dsd.read_bytes"]
         self.read_shared = costs["dsd.read_shared"]
         self.write_bytes = costs["dsd.write_bytes"]
-        self.wide_pair = costs["dsd.wide_pair"]
         self.scalar_dest = costs.number("dsd.scalar_dest_float" if op in _FLOAT_OPS else "dsd.scalar_dest")
         self.stride_span = costs["dsd.stride_span"]
         self.stride_8 = costs["dsd.stride_slow_width"]
@@ -68,20 +67,10 @@ class DsdCosts:
     def issue_cycles(self, dest: Operand, sources: list[Operand], count: int) -> int:
         """Cycles of `count` elements without bank conflicts.
 
-        They go through the pipe in groups. A group does not reach into the next row of an operand with several
-        dimensions, and takes as long as reading a full one, however many elements it holds.
+        They go through the pipe in groups; one takes as long as reading a full one, however many elements it holds.
         """
-        if not count:
-            return 0
         width = self.group_size(dest, sources)
-        rows = [
-            operand.dsd.extents[-1]
-            for operand in (dest, *sources)
-            if operand.kind == "memory" and operand.dsd is not None and operand.dsd.kind == "mem4d"
-        ]
-        run = max(min([count, *rows]), 1)
-        groups = count // run * -(-run // width) + -(-(count % run) // width)
-        return groups * self._group_cycles(dest, sources, width)
+        return -(-count // width) * self._group_cycles(dest, sources, width)
 
     def _group_cycles(self, dest: Operand, sources: list[Operand], width: int) -> int:
         """Cycles of moving a group through the memory ports; at worst its elements go one by one."""
@@ -103,8 +92,6 @@ class DsdCosts:
         if not self.read_shared:
             for source in moving:
                 width = min(width, max(self.read_bytes // source.size, 1))
-        if sum(source.size == 4 for source in moving) > 1:
-            width = min(width, self.wide_pair)
         for operand in (dest, *sources):
             if operand.kind == "memory":
                 width = min(width, self._stride_width(operand, width))

@@ -62,7 +62,6 @@ class FabricOp:
         self.setup = site.costs.setup(dest, sources)
         self.start = 0
         self.expected = 0
-        self.switch_debt = 0  # quarters of a cycle
         self.thread = -1
         self.done = False
         self.stopped_early = False

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 #: how far a main thread may run ahead of the clock while nothing can interact with it
 RUN_AHEAD = 1 << 16
-_NEVER = -(1 << 40)
 _MAIN_PRIORITIES = (1, 2, 3, 5)  # between low (0) and medium (2) by default; high is 4
 
 
@@ -74,7 +73,8 @@ class ProcessingElement(Ports):
         self.ops: list[FabricOp] = []
         self.threads: dict[int, FabricOp] = {}
         self._last_op: FabricOp | None = None
-        self._last_issue = self._other_issue = _NEVER
+        self._free_from = 0
+        self._switch_debt = 0  # quarters of a cycle
         self._main_had_slot = False
         self._task_ended = -1
         self._issued = -1  # the last cycle in which an operation issued
@@ -144,9 +144,13 @@ class ProcessingElement(Ports):
             if (best is None or op.priority > best.priority) and op.ready(now) and not self._is_held(op):
                 best = op
         if best is not None:
-            if not self._main_wins(best):
+            if now < self._free_from:
+                wake = self._free_from
+            elif self._main_wins(best):
+                wake = now + 1
+            else:
                 self._run_op(best, now)
-            wake = now + 1
+                wake = max(now + 1, self._free_from)
         else:
             self._watch_queues(now)
         if wake and self.ops:
@@ -182,17 +186,11 @@ class ProcessingElement(Ports):
             self._complete(op, now)
         else:
             self.ops.append(op)
-        self._take_turn(op, now)
-
-    def _take_turn(self, op: FabricOp, now: int) -> None:
-        """While another operation issues too, one needs some cycles to come back; the others go on meanwhile."""
-        if self._last_op is not op:
-            self._other_issue = self._last_issue
-        self._last_op, self._last_issue = op, now
-        if 4 * (now - self._other_issue - 1) <= self._switch_quarters:
-            op.switch_debt += self._switch_quarters
-            op.start = now + 1 + (op.switch_debt >> 2)
-            op.switch_debt &= 3
+        if self._last_op is not op and self._last_op in self.ops:
+            self._switch_debt += self._switch_quarters
+            self._free_from = now + 1 + (self._switch_debt >> 2)
+            self._switch_debt &= 3
+        self._last_op = op
 
     def _complete(self, op: FabricOp, now: int) -> None:
         if self.fabric.trace is not None:

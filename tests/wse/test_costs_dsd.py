@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from fabrica_bench.csl import ir
 from fabrica_bench.wse.costs import load_costs
 from fabrica_bench.wse.dsd import Operand
 from fabrica_bench.wse.dsd_cost import DsdCosts
@@ -16,36 +15,8 @@ def _vector(size: int, step: int = 1, base: int = 0) -> Operand:
     return operand
 
 
-def _tile(edge: int) -> Operand:
-    """`edge` rows of as many f32."""
-    operand = Operand("memory", 4)
-    operand.dsd = ir.Dsd(kind="mem4d", extents=(edge, edge), strides=(1, edge + 3), base=0)
-    operand.linear = False
-    return operand
-
-
 def _scalar(size: int) -> Operand:
     return Operand("scalar", size)
-
-
-@pytest.mark.parametrize("edge", [4, 20, 40, 64])
-@pytest.mark.parametrize(("arch", "per_cell"), [("wse2", 6), ("wse3", 4)])
-def test_a_stencil_step_on_a_tile_takes_as_long_as_published(arch: str, per_cell: int, edge: int) -> None:
-    # github.com/Jorineg/cerebras, 64 x 64: 25,270 cycles on WSE-2 and 16,924 on WSE-3, 6.2 and 4.1 a cell with the
-    # exchange of the edges; two products and four sums.
-    table, cell = load_costs(arch), _tile(edge)
-    count = edge * edge
-    product = DsdCosts(table, "fmuls").issue_cycles(cell, [cell, _scalar(4)], count)
-    total = DsdCosts(table, "fadds").issue_cycles(cell, [cell, cell], count)
-    assert 2 * product + 4 * total == per_cell * count
-
-
-def test_groups_of_four_do_not_reach_into_the_next_row() -> None:
-    # As published for WSE-3: tiles with rows of 15 and 30 take 2 and 4 cycles a row more than the cells alone.
-    costs = DsdCosts(load_costs("wse3"), "fadds")
-    for edge, more in ((15, 2), (30, 4)):
-        tile = _tile(edge)
-        assert 4 * costs.issue_cycles(tile, [tile, tile], edge * edge) == 2 * edge * edge + more * edge
 
 
 @pytest.mark.parametrize("stride", range(1, 9))

@@ -154,8 +154,6 @@ class LoadedProgram:
             pes[name] = -1
         for name in ("by_color", "output_colors"):
             pes[name] = -1
-        for name in ("last_issue", "other_issue"):
-            pes[name] = -(1 << 40)  # never
         pes["colors"] = self.get("blank")
         for name in ("listening", "stream_ready", "result", "main_priority"):
             pes[name] = 1

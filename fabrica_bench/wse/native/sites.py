@@ -144,7 +144,7 @@ class SiteTable:
         costs = site.costs
         for name in ("width", "dsr_load", "dsr_gap", "scalar_operand", "launch", "conflict", "period", "read_bytes"):
             put(name, getattr(costs, name))
-        for name in ("read_shared", "write_bytes", "wide_pair", "stride_span", "stride_8", "stride_4", "stride_7"):
+        for name in ("read_shared", "write_bytes", "stride_span", "stride_8", "stride_4", "stride_7"):
             put(name, getattr(costs, name))
         (words[layout["scalar_dest"]],) = struct.unpack("<q", struct.pack("<d", costs.scalar_dest))
         return SiteRef(self._table(words), scalars)

@@ -42,24 +42,18 @@ def append_op(m: "M", pe: "Pe", op: "Op") -> "None":
     pe.op_count += 1
 
 
-def take_turn(m: "M", pe: "Pe", op: "Op") -> "None":
-    """While another operation issues too, one needs some cycles to come back; the others go on meanwhile."""
-    now = m.now
-    if pe.last_op != op.serial:
-        pe.other_issue = pe.last_issue
-    pe.last_op = op.serial
-    pe.last_issue = now
-    if 4 * (now - pe.other_issue - 1) <= m.switch_quarters:
-        op.switch_debt += m.switch_quarters
-        op.start = now + 1 + (op.switch_debt >> 2)
-        op.switch_debt = op.switch_debt & 3
+def last_is_running(pe: "Pe") -> "i64":
+    for i in range(0, pe.op_count):
+        if pe.ops[i].serial == pe.last_op:
+            return 1
+    return 0
 
 
 def run_op(m: "M", pe: "Pe", op: "Op") -> "None":
     now = m.now
+    serial = op.serial
     pe.issued = now
     issue_op(m, pe, op)
-    take_turn(m, pe, op)
     remove_op(pe, op)
     if op.done != 0:
         if op.is_async == 0:
@@ -69,6 +63,11 @@ def run_op(m: "M", pe: "Pe", op: "Op") -> "None":
         op.in_use = 0
     else:
         append_op(m, pe, op)
+    if pe.last_op != serial and last_is_running(pe) != 0:
+        pe.switch_debt += m.switch_quarters
+        pe.free_from = now + 1 + (pe.switch_debt >> 2)
+        pe.switch_debt = pe.switch_debt & 3
+    pe.last_op = serial
 
 
 def issue(m: "M", pe: "Pe") -> "None":
@@ -88,9 +87,13 @@ def issue(m: "M", pe: "Pe") -> "None":
                     if is_held(pe, op) == 0:
                         best = op
     if addr(best) != 0:
-        if main_wins(m, pe, best) == 0:
+        if now < pe.free_from:
+            wake_at = pe.free_from
+        elif main_wins(m, pe, best) != 0:
+            wake_at = now + 1
+        else:
             run_op(m, pe, best)
-        wake_at = now + 1
+            wake_at = most(now + 1, pe.free_from)
     else:
         for i in range(0, pe.op_count):
             op = pe.ops[i]

@@ -121,16 +121,11 @@ def group_size(s: "Site", op: "Op") -> "i64":
     """Elements that go through the pipe together."""
     dest = op.dest[0]
     width = least(s.width, most(s.write_bytes // dest.size, 1))
-    wide = 0
     for i in range(0, s.source_count):
         end = op.sources[i]
         if end.kind == K_MEMORY and (end.linear == 0 or end.step != 0):
-            if end.size == 4:
-                wide += 1
             if s.read_shared == 0:
                 width = least(width, most(s.read_bytes // end.size, 1))
-    if wide > 1:
-        width = least(width, s.wide_pair)
     if dest.kind == K_MEMORY:
         width = least(width, stride_width(s, dest, width))
     for i in range(0, s.source_count):
@@ -166,24 +161,6 @@ def group_cycles(s: "Site", op: "Op", width: "i64") -> "i64":
     return most(least(cycles, slowest), 1)
 
 
-def row_run(end: "End", run: "i64") -> "i64":
-    """The shorter of `run` and a row of a memory operand with several dimensions."""
-    if end.kind == K_MEMORY and end.linear == 0 and end.has_dsd != 0:
-        if end.dsd[0].kind == MEM4D:
-            return least(run, most(end.dsd[0].extents[end.dsd[0].rank - 1], 1))
-    return run
-
-
-def groups_of(s: "Site", op: "Op", count: "i64", width: "i64") -> "i64":
-    """Groups of `count` elements: a group does not reach into the next row."""
-    run = row_run(op.dest[0], count)
-    for i in range(0, s.source_count):
-        run = row_run(op.sources[i], run)
-    if run == 0:
-        return 0
-    return count // run * ((run + width - 1) // width) + (count % run + width - 1) // width
-
-
 def bank_conflict(s: "Site", op: "Op") -> "i64":
     """Two memory sources of unit stride start in the same bank class."""
     first = -1
@@ -209,7 +186,7 @@ def memory_cycles(s: "Site", op: "Op", count: "i64") -> "i64":
             whole += 1
         return setup + whole
     width = group_size(s, op)
-    cycles = groups_of(s, op, count, width) * group_cycles(s, op, width)
+    cycles = (count + width - 1) // width * group_cycles(s, op, width)
     if bank_conflict(s, op) != 0:
         cycles = cycles * s.conflict
     return setup + cycles
@@ -587,7 +564,6 @@ def attach(m: "M", pe: "Pe", op: "Op") -> "None":
     s = op.site
     now = m.now
     op.start = now + op.setup
-    op.switch_debt = 0
     dest = op.dest[0]
     zero_first = 0
     zero_second = 0
