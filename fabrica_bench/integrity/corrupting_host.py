@@ -23,30 +23,35 @@ import numpy.typing as npt
 from fabrica_bench.compat import cs_python
 
 Words = npt.NDArray[np.uint32]
+Places = npt.NDArray[np.intp]
 
 
-def _zeros(words: Words) -> None:
+def _zeros(words: Words, firsts: Places) -> None:
     words[:] = 0
 
 
-def _never_written(words: Words) -> None:
+def _never_written(words: Words, firsts: Places) -> None:
     words[:] = 0xFFFFFFFF
 
 
-def _one_bit(words: Words) -> None:
-    """The most significant bit of the mantissa of one value, or that bit of an integer."""
-    words[0] ^= np.uint32(1 << 22) if words[0] >> 16 else np.uint32(1 << 8)
+def _one_bit(words: Words, firsts: Places) -> None:
+    """The most significant bit of the mantissa of one value of each PE, or that bit of an integer: a runner may read
+    more PEs than hold results."""
+    chosen = words[firsts]
+    words[firsts] = chosen ^ np.where(chosen >> 16, np.uint32(1 << 22), np.uint32(1 << 8))
 
 
-def _first_is_nan(words: Words) -> None:
+def _first_is_nan(words: Words, firsts: Places) -> None:
     words[0] = 0x7FC00000 if words[0] >> 16 or not words[0] else 0x7E00
 
 
-def _shifted(words: Words) -> None:
+def _shifted(words: Words, firsts: Places) -> None:
     words[:] = np.roll(words, 1) if (words != words[0]).any() else words + np.uint32(0x00C00000)
 
 
-CHANGES: Final[dict[str, Callable[[Words], None] | None]] = {
+Change = Callable[[Words, Places], None]
+
+CHANGES: Final[dict[str, Change | None]] = {
     "none": None,
     "zeros": _zeros,
     "never written": _never_written,
@@ -57,7 +62,7 @@ CHANGES: Final[dict[str, Callable[[Words], None] | None]] = {
 """What is done to the words of a copy, by name. `none` is the control: the runner must succeed."""
 
 
-def falsify(symbols: Sequence[str], change: Callable[[Words], None] | None) -> None:
+def falsify(symbols: Sequence[str], change: Change | None) -> None:
     """Let every copy of a symbol to the host in this process pass through the change."""
     runtime: Any = importlib.import_module("fabrica_bench.compat.runtime").SdkRuntime
     original = runtime.memcpy_d2h
@@ -66,7 +71,10 @@ def falsify(symbols: Sequence[str], change: Callable[[Words], None] | None) -> N
         task = original(self, dest, src, *region, **options)
         names = {self.get_id(name) for name in symbols if name in self._exports}
         if change is not None and src in names:
-            change(dest.reshape(-1).view(np.uint32))
+            words = dest.reshape(-1).view(np.uint32)
+            pes = region[2] * region[3]
+            in_rows = "COL" not in str(options.get("order"))
+            change(words, np.arange(pes) * (len(words) // pes if in_rows else 1))
         return task
 
     runtime.memcpy_d2h = memcpy_d2h

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -114,12 +115,13 @@ def test_validate_records_the_cycles_of_its_verdicts(cli, mine):
     spec = mine / "spec.yaml"
     before = spec.read_text(encoding="utf-8")
     head, tail = before.split("reference_cycles:")
-    assert "small: {expert: 137, plain: 11785" in tail
+    recorded = re.search(r"wse3:\n\s+small: (\{expert: \d+, plain: \d+, plain_as_published: \d+\})", tail)
+    assert recorded is not None
     spec.write_text(head, encoding="utf-8")
     outcome = cli("tasks", "validate", "--arch", "wse3", "--size", "small", "--record")
     assert outcome.code == ExitCode.OK, outcome
     assert "cycles written into the specs of 1 task" in outcome.out
-    assert "small: {expert: 137, plain: 11785, plain_as_published: 11785}" in spec.read_text(encoding="utf-8")
+    assert f"small: {recorded[1]}" in spec.read_text(encoding="utf-8")
 
 
 def test_validate_takes_the_tasks_that_have_a_size(cli, mine):

@@ -8,11 +8,11 @@ large ones are written by `hostile/generated.py`.
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
-import resource
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,34 +52,49 @@ class Ending(NamedTuple):
     megabytes: float
 
 
+#: A small process between this one and the child: the peak memory that the system tells of a child begins with that of
+#: the process that started it, and test processes grow large.
+_WATCHER = """
+import json, os, resource, subprocess, sys
+cpu, memory, report = map(int, sys.argv[1:4])
+def limit():
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+status = subprocess.run(sys.argv[4:], preexec_fn=limit).returncode
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+os.write(report, json.dumps([status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024]).encode())
+"""
+
+
 def watched(command: list[str], cwd: Path) -> Ending:
     """Run a command under limits; what it used."""
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
-
     path = os.pathsep.join(entry for entry in sys.path if entry)
     environment = os.environ | {"PYTHONPATH": path, "FABRICA_SIM_MAX_CYCLES": "200000"}
     log = cwd / "log.txt"
+    receiver, sender = os.pipe()
+    watcher = [sys.executable, "-S", "-c", _WATCHER, str(CPU_SECONDS), str(ADDRESS_SPACE), str(sender)]
     with log.open("wb") as stream:
         child = subprocess.Popen(
-            [sys.executable, "-m", *command], cwd=cwd, env=environment, stdout=stream, stderr=stream, preexec_fn=limit
+            [*watcher, sys.executable, "-m", *command],
+            cwd=cwd,
+            env=environment,
+            stdout=stream,
+            stderr=stream,
+            pass_fds=[sender],
+            start_new_session=True,
         )
-        deadline = time.monotonic() + 10 * CPU_SECONDS
-        while True:
-            pid, status, usage = os.wait4(child.pid, os.WNOHANG)
-            if pid:
-                break
-            if time.monotonic() > deadline:
-                child.kill()
-                os.wait4(child.pid, 0)
-                pytest.fail(f"{command[0]} did not end")
-            time.sleep(0.02)
-    child.returncode = os.waitstatus_to_exitcode(status)
+        os.close(sender)
+        try:
+            child.wait(10 * CPU_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            pytest.fail(f"{command[0]} did not end")
+    with open(receiver, encoding="utf-8") as report:
+        status, cpu_seconds, megabytes = json.load(report)
     assert log.stat().st_size < OUTPUT_BYTES
     text = log.read_text(encoding="utf-8", errors="replace")
-    return Ending(child.returncode, text, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return Ending(status, text, cpu_seconds, megabytes)
 
 
 def compile_in(folder: Path, *flags: str) -> Ending:
