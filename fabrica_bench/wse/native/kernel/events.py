@@ -157,30 +157,40 @@ def drop_slot(m: "M", index: "i64") -> "None":
     m.slot_live -= 1
 
 
+def append_router(m: "M", slot: "Slot", index: "i64") -> "None":
+    node = m.nodes[index]
+    node.next = 0
+    if slot.router_last != 0:
+        last = m.nodes[slot.router_last]
+        last.next = index
+    else:
+        slot.router_first = index
+    slot.router_last = index
+
+
+def append_element(m: "M", slot: "Slot", index: "i64") -> "None":
+    node = m.nodes[index]
+    node.next = 0
+    if slot.pe_last != 0:
+        last = m.nodes[slot.pe_last]
+        last.next = index
+    else:
+        slot.pe_first = index
+    slot.pe_last = index
+
+
 def wake_router(m: "M", pe: "Pe", cycle: "i64") -> "None":
     if pe.router_scheduled != cycle:
         pe.router_scheduled = cycle
         slot = slot_of(m, cycle)
-        node = new_node(m, 0, addr(pe))
-        if slot.router_last != 0:
-            last = m.nodes[slot.router_last]
-            last.next = node
-        else:
-            slot.router_first = node
-        slot.router_last = node
+        append_router(m, slot, new_node(m, 0, addr(pe)))
 
 
 def wake_pe(m: "M", pe: "Pe", cycle: "i64") -> "None":
     if pe.scheduled != cycle:
         pe.scheduled = cycle
         slot = slot_of(m, cycle)
-        node = new_node(m, 0, addr(pe))
-        if slot.pe_last != 0:
-            last = m.nodes[slot.pe_last]
-            last.next = node
-        else:
-            slot.pe_first = node
-        slot.pe_last = node
+        append_element(m, slot, new_node(m, 0, addr(pe)))
 
 
 def call_host(m: "M", kind: "i64", what: "i64", cycle: "i64") -> "None":

@@ -190,56 +190,35 @@ def run_lane(m: "M", work: "i64") -> "i64":
 # ------------------------------------------------------------------------------------------ events change hands
 
 
-def append_router(m: "M", slot: "Slot", index: "i64") -> "None":
-    node = m.nodes[index]
-    node.next = 0
-    if slot.router_last != 0:
-        last = m.nodes[slot.router_last]
-        last.next = index
-    else:
-        slot.router_first = index
-    slot.router_last = index
-
-
-def append_element(m: "M", slot: "Slot", index: "i64") -> "None":
-    node = m.nodes[index]
-    node.next = 0
-    if slot.pe_last != 0:
-        last = m.nodes[slot.pe_last]
-        last.next = index
-    else:
-        slot.pe_first = index
-    slot.pe_last = index
+def share_list(m: "M", slot: "Slot", index: "i64", routers: "i64") -> "None":
+    """Give the nodes of a list, taken out of a slot, to the machines of their PEs."""
+    while index != 0:
+        what = m.nodes[index].what
+        into = cast(Pe, what).machine
+        following = m.nodes[index].next
+        target = slot
+        given = index
+        if addr(into) != addr(m):
+            target = slot_of(into, slot.cycle)
+            given = new_node(into, 0, what)
+            free_node(m, index)
+        if routers != 0:
+            append_router(into, target, given)
+        else:
+            append_element(into, target, given)
+        index = following
 
 
 def share_slot(m: "M", slot: "Slot") -> "None":
     """Give the nodes of a slot to the machines of their PEs."""
-    index = slot.router_first
+    routers = slot.router_first
     slot.router_first = 0
     slot.router_last = 0
-    while index != 0:
-        what = m.nodes[index].what
-        into = cast(Pe, what).machine
-        following = m.nodes[index].next
-        if addr(into) == addr(m):
-            append_router(m, slot, index)
-        else:
-            append_router(into, slot_of(into, slot.cycle), new_node(into, 0, what))
-            free_node(m, index)
-        index = following
-    index = slot.pe_first
+    share_list(m, slot, routers, 1)
+    elements = slot.pe_first
     slot.pe_first = 0
     slot.pe_last = 0
-    while index != 0:
-        what = m.nodes[index].what
-        into = cast(Pe, what).machine
-        following = m.nodes[index].next
-        if addr(into) == addr(m):
-            append_element(m, slot, index)
-        else:
-            append_element(into, slot_of(into, slot.cycle), new_node(into, 0, what))
-            free_node(m, index)
-        index = following
+    share_list(m, slot, elements, 0)
 
 
 def share_events(m: "M") -> "None":
