@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError:
         sys.stderr.write("cslc: error: out of memory\n")
         return ExitCode.ENVIRONMENT
-    except Exception:
+    except Exception:  # a fault of the compiler: shown whole, and its exit status blames the harness, not the program
         traceback.print_exc()
         return ExitCode.HARNESS
 
