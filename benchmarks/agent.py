@@ -13,8 +13,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -44,6 +44,7 @@ class Row:
     expert: int | None
     evaluations: int
     seconds: float
+    """CPU seconds of the agent, its simulations included."""
     note: str
 
 
@@ -90,14 +91,14 @@ def _study(task: Task, scorer: Scorer, options: argparse.Namespace) -> Row:
     view = task_view(
         task, arch=options.arch, size=options.size, workflow=options.workflow, toolchain=options.toolchain
     )  # fmt: skip
-    began = time.monotonic()
+    began = _cpu_seconds()
     note, answer = "", None
     try:
         candidate = find_agent(options.agent).translate(view, tools, DEFAULT_BUDGET)
         files = dict(candidate.files)
     except AgentGaveUp as error:
         files, note = {}, f"gave up: {error}"
-    seconds = time.monotonic() - began
+    seconds = _cpu_seconds() - began
     cases = visible_cases(task)
     if not options.quick:
         cases = (*cases, *held_out_cases(task, held_out_seeds(task, HeldOutKey.fresh())))
@@ -114,6 +115,11 @@ def _study(task: Task, scorer: Scorer, options: argparse.Namespace) -> Row:
     steps = [f"{d['name']} {d['before']}->{d['after']}" for e, d in tools.events if e == "accepted"]
     plain, expert = _references(task, scorer, cases, options)
     return Row(task.name, plain, answer, expert, tools.evaluations, seconds, note or "; ".join(steps))
+
+
+def _cpu_seconds() -> float:
+    """Of this process and those of its children that have ended."""
+    return sum(os.times()[:4])
 
 
 def _references(
@@ -163,6 +169,13 @@ def summary(rows: list[Row]) -> str:
     )
 
 
+def _read(path: Path | None) -> list[Row]:
+    """Rows of an earlier run. Give each workflow, size and architecture a file of its own."""
+    if path is None or not path.exists():
+        return []
+    return [Row(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -175,17 +188,21 @@ def main() -> int:
     parser.add_argument("--toolchain", default="embedded")
     parser.add_argument("--quick", action="store_true", help="visible inputs only, recorded cycles of plain and expert")
     parser.add_argument("--keep", type=Path, help="folder to write the answers to")
-    parser.add_argument("--json", type=Path, help="file to write the rows to")
+    parser.add_argument("--rows", type=Path, help="JSON lines to go on with: measured tasks are skipped")
     options = parser.parse_args()
-    sys.stdout.write(f"{'task':22}{'plain':>9}{'answer':>9}{'expert':>9}{'gain':>7}{'/expert':>7}{'eval':>5}{'s':>7}\n")
+    columns = f"{'plain':>9}{'answer':>9}{'expert':>9}{'gain':>7}{'/expert':>7}{'eval':>5}{'CPU s':>7}"
+    sys.stdout.write(f"{'task':22}{columns}\n")
+    known = {r.task: r for r in _read(options.rows)}
     rows: list[Row] = []
     for task in list_tasks(options.filter, options.tasks):
-        rows.append(study(task, options))
-        sys.stdout.write(show(rows[-1]) + "\n")
+        row = known.get(task.name) or study(task, options)
+        if options.rows and task.name not in known:
+            with options.rows.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(row)) + "\n")
+        rows.append(row)
+        sys.stdout.write(show(row) + "\n")
         sys.stdout.flush()
     sys.stdout.write(summary(rows) + "\n")
-    if options.json:
-        options.json.write_text(json.dumps([asdict(r) for r in rows], indent=1) + "\n", encoding="utf-8")
     return 1 if any(r.note.startswith("INVALID") for r in rows) else 0
 
 

@@ -36,8 +36,8 @@ from fabrica_agent.lowering.trace import Argument, Leaf, Node, Tracer, Value
 FEW = 4
 """Up to this many terms stay written out."""
 MAX_NESTS = 40
-MAX_DEPTH = 400
-"""Operations of which one may be an operand of the next, in a row."""
+MAX_OPERANDS = 2_000_000
+"""Operands of all formulas together that are looked at, each term of a sum once for every sum that it is part of."""
 
 _FOLDS = (Op.ADD, Op.MAX, Op.MIN)
 Nest = tuple[tuple[int, tuple[int, ...]], ...]
@@ -73,6 +73,7 @@ class _Forms:
     known: dict[_Form, int] = field(default_factory=dict)
     table: list[_Form] = field(default_factory=list)
     of_node: dict[int, tuple[int, Fixed]] = field(default_factory=dict)
+    looked_at: int = 0
 
     def number(self, form: _Form) -> int:
         """The number of a form."""
@@ -105,6 +106,9 @@ class _Forms:
                 todo.pop()
                 continue
             operands = _terms(node) if _is_fold(node) else list(node.args)
+            self.looked_at += len(operands)
+            if self.looked_at > MAX_OPERANDS:
+                raise UnsupportedError("the formulas are too long to be read as loops")
             missing = [x for x in operands if isinstance(x, Node) and id(x) not in self.of_node]
             if missing:
                 todo += missing

@@ -1,7 +1,8 @@
 """What a program computes, as a formula for each element of its results: a run with symbols in place of data.
 
 Control and indices have to be known; data are leaves `array[index]`. What is found no longer shows how threads shared
-the work: a sum is a set of terms, whichever tree of shuffles or partial sums it came from.
+the work: a sum is a set of terms, whichever tree of shuffles or partial sums it came from. What several threads compute
+alike is one symbol, so that it need not be looked at again for each of them.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ from fabrica_agent.lowering.ir import (
 
 MAX_STATEMENTS = 250_000
 """Statements of all threads together up to which a program is traced."""
+MAX_OPERATIONS = 4_000_000
+"""Expressions, parts included, of all threads together up to which a program is traced: statements may be long."""
 
 _ATOMICS = {"add": Op.ADD, "sub": Op.SUB, "min": Op.MIN, "max": Op.MAX}
 
@@ -90,11 +93,12 @@ class _Cells:
         self.name, self.ty, self.size = name, ty, length
         self.init, self.outside = init, outside
         self.written: dict[int, Value] = {}
+        self.leaves: dict[int, Leaf] = {}
 
     def __getitem__(self, index: int) -> Value:
         if index not in self.written:
             if self.outside:
-                return Leaf(self.name, index, self.ty)
+                return self.leaves.setdefault(index, Leaf(self.name, index, self.ty))
             return convert(self.init[index], self.ty) if self.init is not None else convert(0, self.ty)
         return self.written[index]
 
@@ -111,7 +115,8 @@ class Tracer(Interpreter):
                 raise UnsupportedError(f"the length of array {name} is not known")
             self.cells[name] = _Cells(name, b.ty, length, b.init, outside=b.exported)
         self.arguments: dict[str, Any] = {v.name: Argument(v.name, v.ty) for v in program.args}
-        self.steps = 0
+        self.steps = self.operations = 0
+        self.nodes: dict[tuple[object, ...], Node] = {}
 
     def results(self) -> dict[str, dict[int, Value]]:
         """For each array of the host, its changed elements.
@@ -131,7 +136,7 @@ class Tracer(Interpreter):
         match s:
             case Assign(name=name, value=value):
                 ty = self.program.types.get(name, value.ty)
-                t.variables[name] = _converted(self.evaluate(value, t), ty)
+                t.variables[name] = self._converted(self.evaluate(value, t), ty)
             case If(cond=cond, then=then, other=other):
                 yield from self._body(then if bool(self.evaluate(cond, t)) else other, t)
             case _:
@@ -147,7 +152,7 @@ class Tracer(Interpreter):
         cells = self.cells[buffer]
         if not 0 <= index < cells.size:
             raise InterpreterError(f"{buffer}[{index}] is written outside its {cells.size} elements")
-        cells.written[index] = _converted(value, cells.ty)
+        cells.written[index] = self._converted(value, cells.ty)
 
     def _atomic(self, s: Atomic, t: Thread) -> None:
         index = int(self.evaluate(s.index, t))
@@ -157,12 +162,15 @@ class Tracer(Interpreter):
             return
         if s.op not in _ATOMICS:
             raise UnsupportedError(f"atomic {s.op} of data")
-        self._store(s.buffer, index, _node(_ATOMICS[s.op], (old, value), s.ty))
+        self._store(s.buffer, index, self._node(_ATOMICS[s.op], (old, value), s.ty))
         if s.result is not None:
             t.variables[s.result] = old
 
     def evaluate(self, e: Expr, t: Thread) -> Any:
         """The value of an expression for one thread: a number, or a symbol."""
+        self.operations += 1
+        if self.operations > MAX_OPERATIONS:
+            raise UnsupportedError("the program is too long to be traced")
         match e:
             case Const(value=v) | Param(value=v):
                 return v
@@ -177,22 +185,22 @@ class Tracer(Interpreter):
             case Un(op=op, a=a, ty=ty):
                 x = self.evaluate(a, t)
                 if isinstance(x, Symbol):
-                    return _node(f"un {op}", (x,), ty)
+                    return self._node(f"un {op}", (x,), ty)
                 return not x if op == "!" else convert(~int(x) if op == "~" else -x, ty)
             case Cast(a=a, ty=ty):
-                return _converted(self.evaluate(a, t), ty)
+                return self._converted(self.evaluate(a, t), ty)
             case Bitcast(a=a, ty=ty):
                 x = self.evaluate(a, t)
-                return _node("bits", (x,), ty) if isinstance(x, Symbol) else super().evaluate(e, t)
+                return self._node("bits", (x,), ty) if isinstance(x, Symbol) else super().evaluate(e, t)
             case Select(cond=c, a=a, b=b, ty=ty):
                 test = self.evaluate(c, t)
                 if isinstance(test, Symbol):
-                    return _node("select", (test, self.evaluate(a, t), self.evaluate(b, t)), ty)
+                    return self._node("select", (test, self.evaluate(a, t), self.evaluate(b, t)), ty)
                 return self.evaluate(a if test else b, t)
             case Call(fn=fn, args=args, ty=ty):
                 values = [self.evaluate(a, t) for a in args]
                 if any(isinstance(v, Symbol) for v in values):
-                    return _node(f"call {fn}", tuple(values), ty)
+                    return self._node(f"call {fn}", tuple(values), ty)
                 return apply_function(fn, values, ty)
 
     def _binary(self, e: Bin, t: Thread) -> Any:
@@ -202,28 +210,28 @@ class Tracer(Interpreter):
         y = self.evaluate(e.b, t)
         if isinstance(x, Symbol) or isinstance(y, Symbol):
             args = tuple(v if isinstance(v, Symbol) else convert(v, p.ty) for v, p in ((x, e.a), (y, e.b)))
-            return _node(e.op, args, e.ty, of=e.a.ty)
+            return self._node(e.op, args, e.ty, of=e.a.ty)
         value = compute(e.op, x, y, e.a.ty if e.op in COMPARISONS else e.ty)
         if value is None:
             raise InterpreterError("integer division by zero")
         return value
 
+    def _node(self, what: Op | str, args: tuple[Any, ...], ty: Ty, of: Ty | None = None) -> Any:
+        """An operation, but for those that leave one operand as it is."""
+        if ty.is_float and len(args) == 2 and of in (None, ty):
+            for x, y in ((args[0], args[1]), (args[1], args[0])):
+                if isinstance(y, Symbol):
+                    continue
+                if (what, y) in ((Op.ADD, 0), (Op.MUL, 1), (Op.MAX, float("-inf"))):
+                    return x
+        # Numbers by their text, since 0.0 == -0.0 and 1 == True.
+        key = (what, ty, *(a if isinstance(a, Symbol) else repr(a) for a in args))
+        return self.nodes.setdefault(key, Node(what, args, ty))
 
-def _node(what: Op | str, args: tuple[Any, ...], ty: Ty, of: Ty | None = None) -> Any:
-    """An operation, but for those that leave one operand as it is."""
-    if ty.is_float and len(args) == 2 and of in (None, ty):
-        for x, y in ((args[0], args[1]), (args[1], args[0])):
-            if isinstance(y, Symbol):
-                continue
-            if (what is Op.ADD and y == 0) or (what is Op.MUL and y == 1) or (what is Op.MAX and y == float("-inf")):
-                return x
-    return Node(what, args, ty)
-
-
-def _converted(value: Any, target: Ty) -> Any:
-    if isinstance(value, Leaf | Argument | Node):
-        return value if value.ty is target else Node("cast", (value,), target)
-    return convert(value, target)
+    def _converted(self, value: Any, target: Ty) -> Any:
+        if isinstance(value, Leaf | Argument | Node):
+            return value if value.ty is target else self._node("cast", (value,), target)
+        return convert(value, target)
 
 
 __all__ = ["Argument", "Leaf", "Node", "Symbol", "Tracer", "Value"]

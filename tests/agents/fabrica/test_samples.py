@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fabrica_agent.lowering.interpreter import Interpreter
-from fabrica_agent.lowering.ir import For, UnsupportedError, walk_stmts
+from fabrica_agent.lowering.ir import For, Op, UnsupportedError, walk_stmts
 from fabrica_agent.lowering.options import Options
 from fabrica_agent.lowering.reroll import fit
+from fabrica_agent.lowering.trace import Node, Tracer
 
 from tests.agents.fabrica.bundles import copies, deviations, lowered, run_csl, translated
 from tests.agents.fabrica.samples import BY_NAME, CUDA, SAMPLES, Arrays, Sample
@@ -97,6 +98,33 @@ def test_what_a_trace_does_not_show_is_refused(name: str, reason: str) -> None:
     sample = BY_NAME[name]
     with pytest.raises(UnsupportedError, match=reason):
         lowered(sample, sample.arrays(np.random.default_rng(7), sample.sizes), Options(traced=True))
+
+
+@pytest.mark.parametrize(
+    ("budget", "reason"),
+    [("trace.MAX_OPERATIONS", "too long to be traced"), ("reroll.MAX_OPERANDS", "too long to be read as loops")],
+)
+def test_a_trace_ends_after_so_many_steps(budget: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted in steps, not in seconds: the same program gets the same answer on any machine."""
+    monkeypatch.setattr(f"fabrica_agent.lowering.{budget}", 1000)
+    sample = BY_NAME["softmax_rows"]
+    with pytest.raises(UnsupportedError, match=reason):
+        lowered(sample, sample.arrays(np.random.default_rng(7), sample.sizes), Options(traced=True))
+
+
+def test_what_threads_compute_alike_is_traced_once() -> None:
+    sample = BY_NAME["softmax_rows"]
+    arrays = sample.arrays(np.random.default_rng(7), sample.sizes)
+    todo = [v for cells in Tracer(translated(sample, arrays)).results().values() for v in cells.values()]
+    divisions: set[int] = set()
+    seen: set[int] = set()
+    while todo:
+        value = todo.pop()
+        if isinstance(value, Node) and id(value) not in seen:
+            seen.add(id(value))
+            todo += value.args
+            divisions |= {id(value)} if value.what is Op.DIV else set()
+    assert len(divisions) == sample.sizes["rows"]
 
 
 def test_points_are_nests_of_even_steps_or_nothing() -> None:
