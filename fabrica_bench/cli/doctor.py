@@ -161,9 +161,10 @@ def check_fts5() -> Check:
 def check_confinement() -> Check:
     """Whether the kernel can keep agents and candidates away from files that they have no business with."""
     from fabrica_bench.toolchains.landlock import describe_confinement, landlock_abi
+    from fabrica_bench.toolchains.seccomp import describe_calls
 
     if landlock_abi():
-        return Check("confinement", State.OK, describe_confinement(network=False))
+        return Check("confinement", State.OK, f"{describe_confinement(network=False)}; {describe_calls()}")
     return Check(
         "confinement",
         State.ABSENT,

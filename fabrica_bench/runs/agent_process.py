@@ -37,6 +37,7 @@ from fabrica_bench.toolchains.processes import (
     python_environment,
     scrubbed_environment,
 )
+from fabrica_bench.toolchains.seccomp import describe_calls
 
 AGENT_LIMITS: Final = Limits(cpu_s=3600, address_space=16 << 30, file_size=256 << 20, processes=64, open_files=256)
 
@@ -92,7 +93,7 @@ def option_variable(name: str) -> str:
 
 def agent_isolation() -> dict[str, str]:
     """What confines an agent's process."""
-    return isolation_report(AGENT_LIMITS, confinement=describe_confinement(network=True))
+    return isolation_report(AGENT_LIMITS, confinement=describe_confinement(network=True), calls=describe_calls())
 
 
 def describe_agent(name: str, options: Mapping[str, str] | None = None, model: str | None = None) -> AgentFacts:

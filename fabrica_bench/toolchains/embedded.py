@@ -25,6 +25,7 @@ from fabrica_bench.toolchains.processes import (
     scrubbed_environment,
 )
 from fabrica_bench.toolchains.protocol import BuildOptions, BuildResult, RunRequest, RunResult
+from fabrica_bench.toolchains.seccomp import describe_calls
 from fabrica_bench.version import __version__
 from fabrica_bench.wse.selection import confined_native, keep_code
 
@@ -47,7 +48,7 @@ class EmbeddedToolchain(CommandToolchain):
 
     def isolation(self) -> dict[str, str]:
         """What confines the children."""
-        return isolation_report(self.limits, confinement=describe_confinement(network=False))
+        return isolation_report(self.limits, confinement=describe_confinement(network=False), calls=describe_calls())
 
     def build(self, bundle: Path, options: BuildOptions) -> BuildResult:
         """Compile the bundle in place.

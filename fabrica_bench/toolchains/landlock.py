@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
 
+from fabrica_bench.toolchains.seccomp import confine_calls, prepare_calls
+
 _CREATE_RULESET: Final = 444
 _ADD_RULE: Final = 445
 _RESTRICT_SELF: Final = 446
@@ -71,6 +73,7 @@ class Confinement:
         self._abi = landlock_abi()
         self._network = network
         self._ruleset = -1
+        prepare_calls()
         if not self._abi:
             return
         rights = _file_rights(self._abi)
@@ -93,16 +96,16 @@ class Confinement:
         return describe_confinement(network=self._network)
 
     def apply(self) -> None:
-        """Restrict the calling process; for a child between fork and exec.
+        """Restrict the calling process, its system calls too; for a child between fork and exec.
 
         Raises:
             OSError: The kernel refuses, which then fails the start of the child rather than run it unconfined.
         """
-        if self._ruleset < 0:
-            return
-        libc = _libc()
-        if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.syscall(_RESTRICT_SELF, self._ruleset, 0):
-            raise OSError(ctypes.get_errno(), "Landlock can't be put in force")
+        if self._ruleset >= 0:
+            libc = _libc()
+            if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.syscall(_RESTRICT_SELF, self._ruleset, 0):
+                raise OSError(ctypes.get_errno(), "Landlock can't be put in force")
+        confine_calls()
 
     def close(self) -> None:
         """Release the prepared rules."""

@@ -197,7 +197,7 @@ def cut_output(data: bytes) -> str:
     return tail.text()
 
 
-def isolation_report(limits: Limits, *, confinement: str = "none") -> dict[str, str]:
+def isolation_report(limits: Limits, *, confinement: str = "none", calls: str = "not confined") -> dict[str, str]:
     """What confines a child started here, for the records."""
     return {
         "session": "own session and process group, tree killed at the deadline",
@@ -205,6 +205,7 @@ def isolation_report(limits: Limits, *, confinement: str = "none") -> dict[str, 
         "working directory": "private",
         "limits": limits.describe(),
         "file system": confinement,
+        "system calls": calls,
         "network": "not confined",
     }
 

@@ -450,3 +450,24 @@ def test_a_verification_announces_how_much_there_is(config: Config) -> None:
     verify_run(summary.run_dir, progress=events.append)
     assert events[0].kind is EventKind.VERIFY_STARTED
     assert (events[0].data["total"], events[0].data["finished"]) == (1, 0)
+
+
+def test_the_records_say_what_confined_agent_and_candidate(config: Config, behave: Callable[[str], None]) -> None:
+    """Read from the lines themselves, and compared with what the agent's process found about itself."""
+    behave("confined")
+    summary = execute_run(config(toolchain="embedded"))
+    manifest = json.loads((summary.run_dir / "manifest.json").read_text(encoding="utf-8"))
+    lines = [json.loads(line) for line in (summary.run_dir / "records.jsonl").read_text(encoding="utf-8").splitlines()]
+    by_kind = {kind: [line for line in lines if line["record"] == kind] for kind in ("candidate", "measured")}
+    (agent,) = [line["isolation"] for line in by_kind["candidate"]]
+    (seen,) = [line["data"] for line in lines if line.get("event") == "seen"]
+    assert agent["limits"].startswith(f"cpu {seen['cpu']} s, memory {seen['memory'] >> 20} MiB, ")
+    assert agent["limits"].endswith(f"open files {seen['files']}")
+    assert ("own session" in agent["session"]) == seen["session"]
+    assert agent["system calls"].startswith("seccomp") == (seen["seccomp"] == 2)
+    assert agent["file system"].startswith("Landlock") == bool(landlock_abi())
+    # The agent's evaluation, and the candidate's and the reference's on visible and held-out inputs.
+    toolchain = manifest["isolation"]["toolchain"]
+    assert [line["evaluation"]["isolation"] for line in by_kind["measured"]] == [toolchain] * len(by_kind["measured"])
+    assert len(by_kind["measured"]) >= 3
+    assert toolchain["limits"] != agent["limits"] == manifest["isolation"]["agent"]["limits"]
