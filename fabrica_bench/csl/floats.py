@@ -64,6 +64,12 @@ def decode(name: str, bits: int) -> float:
     return sign * math.ldexp(mantissa | (1 << fmt.mantissa_bits), exponent - fmt.bias - fmt.mantissa_bits)
 
 
+def largest(name: str) -> float:
+    """The largest finite value of the format."""
+    fmt = FORMATS[name]
+    return decode(name, (fmt.max_exponent_field << fmt.mantissa_bits) - 1)
+
+
 def round_to(name: str, value: float) -> float:
     """`value` rounded to the nearest value of the format (ties to even)."""
     return decode(name, encode(name, value))

@@ -67,6 +67,23 @@ def test_each_pe_of_a_layout_adds_to_the_budget(tmp_path: Path) -> None:
     assert compile_text(tmp_path, pe, layout=layout, max_comptime_steps=2_000).program.width == 40
 
 
+def test_the_code_of_all_programs_counts_together(tmp_path: Path) -> None:
+    """Ten programs of which each is well below the limit, but not all of them together."""
+    layout = """
+    layout {
+      @set_rectangle(10, 1);
+      for (@range(u16, 10)) |x| { @set_tile_code(x, 0, "pe.csl", .{ .x = x }); }
+    }
+    """
+    body = " y = y * 3 + x;" * 800
+    pe = f"param x: u16; var y: u16 = 0; fn main() void {{{body}}} comptime {{ @export_symbol(main); }}"
+    named = layout.replace("layout {", 'layout { @export_name("main", fn()void);')
+    assert len(compile_text(tmp_path, pe, layout=named).program.images) == 10
+    with pytest.raises(CslError) as caught:
+        compile_text(tmp_path, pe, layout=named, max_comptime_steps=500)
+    assert error_messages(caught.value)[0] == "comptime evaluation exceeded 30500 steps for 10 distinct PE programs"
+
+
 _TYPES = (t.COMPTIME_INT, t.U8, t.I16, t.U32, t.I64)
 _NUMBERS = st.one_of(st.integers(-3, 3), st.integers(-(1 << 70), 1 << 70))
 

@@ -66,3 +66,20 @@ def test_an_asynchronous_operation_needs_a_queue(tmp_path: Path) -> None:
     fn main() void { @fmovs(&x, in); @fmovs(&x, in, .{ .async = true }); }
     """
     assert errors_of(tmp_path, body) == ["an asynchronous operation needs the 'input_queue' of its fabin_dsd"]
+
+
+@pytest.mark.parametrize(
+    ("format_", "value", "largest"),
+    # numpy.finfo(...).max; cb16 has no NumPy type: (2 - 2**-9) * 2**(62 - 42) by its documented field widths
+    [("f16", "1e6", 65504.0), ("f32", "1e39", 3.4028234663852886e38), ("cb16", "1e7", 2095104.0)],
+)
+@pytest.mark.parametrize(
+    "form", ["const h: {0} = {1}; comptime {{ @comptime_assert(h > 0.0); }}", "const h = @as({0}, {1});"]
+)
+def test_a_float_that_becomes_infinite_is_noticed(
+    tmp_path: Path, format_: str, value: str, largest: float, form: str
+) -> None:
+    body = form.format(format_, value) + " var y: u16 = 0; fn main() void { if (h > 0.0) { y = 1; } }"
+    warnings = compile_body(tmp_path, body, arch="wse3", fp16=format_ if format_ != "f32" else "f16").warnings
+    expected = f"value {float(value)} does not fit in type '{format_}': it becomes infinity"
+    assert [(item.message, item.hint) for item in warnings] == [(expected, f"the largest finite value is {largest}")]

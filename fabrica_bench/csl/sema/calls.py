@@ -444,7 +444,7 @@ def lower_instance(unit: Unit, instance: FnInstance) -> None:
     """Analyse the body of an instance and build its IR."""
     decl = instance.function.decl
     if decl.body is not None:
-        unit.session.step(instance.origin, limits.code_steps(decl.body))
+        unit.session.translate(instance.origin, limits.translation_steps(decl.body))
     unit.lowering = instance
     try:
         _lower(unit, instance)

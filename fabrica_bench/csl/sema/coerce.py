@@ -57,7 +57,7 @@ def try_coerce(frame: Frame, value: Value, type_: t.Type, span: ast.Span) -> Val
     if type_ == t.COMPTIME_STRUCT:
         return value if isinstance(source, t.StructType) else None
     if isinstance(value, Const):
-        found = _coerce_const(value, type_, span)
+        found = _coerce_const(frame, value, type_, span)
         if found is not None:
             if isinstance(found, Const) and isinstance(found.data, FnValue) and isinstance(type_, t.PointerType):
                 check_function_address(found.data, span)
@@ -105,7 +105,7 @@ def _retype(value: Value, type_: t.Type) -> Value:
     return Rt(type_, value.operand)
 
 
-def _coerce_const(value: Const, type_: t.Type, span: ast.Span) -> Value | None:
+def _coerce_const(frame: Frame, value: Const, type_: t.Type, span: ast.Span) -> Value | None:
     source, data = value.type, value.data
     if t.is_integer(source):
         if isinstance(type_, t.IntType):
@@ -117,11 +117,21 @@ def _coerce_const(value: Const, type_: t.Type, span: ast.Span) -> Value | None:
         if type_ == t.COMPTIME_FLOAT:
             return Const(type_, data)
         if isinstance(type_, t.FloatType) and (source == t.COMPTIME_FLOAT or widens(source, type_)):
-            return Const(type_, floats.round_to(type_.format, data))
+            return Const(type_, _rounded(frame, data, type_, span))
         return None
     if isinstance(data, FnValue):
         return _coerce_function(value, type_)
     return None
+
+
+def _rounded(frame: Frame, number: float, type_: t.FloatType, span: ast.Span) -> float:
+    """The nearest value of `type_`; a finite number that is too large for it is worth a warning."""
+    result = floats.round_to(type_.format, number)
+    if math.isinf(result) and math.isfinite(number):
+        largest = floats.largest(type_.format)
+        message = f"value {number} does not fit in type '{type_.name}': it becomes infinity"
+        frame.unit.session.warn(span, message, f"the largest finite value is {largest}")
+    return result
 
 
 def _coerce_function(value: Const, type_: t.Type) -> Value | None:
@@ -279,7 +289,7 @@ def cast(frame: Frame, value: Value, type_: t.Type, span: ast.Span) -> Value:
         if isinstance(source, t.EnumType) and isinstance(type_, t.EnumType):
             fail(span, f"cannot cast '{source.name}' to '{type_.name}'", "go through an integer")
         if isinstance(value, Const):
-            return Const(type_, _cast_data(value, type_, span))
+            return Const(type_, _cast_data(frame, value, type_, span))
         if type_.is_comptime_only:
             fail(span, f"expected a comptime-known value to convert to '{type_.name}'")
         return _cast_runtime(frame, value, type_, span)
@@ -290,13 +300,13 @@ def _castable(type_: t.Type) -> bool:
     return t.is_numeric(type_) or type_ == t.BOOL or isinstance(type_, t.EnumType)
 
 
-def _cast_data(value: Const, type_: t.Type, span: ast.Span) -> Any:
+def _cast_data(frame: Frame, value: Const, type_: t.Type, span: ast.Span) -> Any:
     data = value.data
     if type_ == t.BOOL:
         return data != 0
     if t.is_float(type_):
         number = float(data) if abs(data) < 1e308 or isinstance(data, float) else math.copysign(math.inf, data)
-        return number if type_ == t.COMPTIME_FLOAT else floats.round_to(type_.name, number)
+        return _rounded(frame, number, type_, span) if isinstance(type_, t.FloatType) else number
     if isinstance(data, float):
         if not math.isfinite(data):
             fail(span, f"cannot convert {data} to '{type_.name}'")

@@ -1,8 +1,9 @@
 """Bounds on what a program may ask of the compiler: programs are untrusted, and compilation must end.
 
 Work at comptime is counted in steps: a round of a loop costs one and more for a long body, a call costs ten and more
-for a long body, and what handles many elements at once costs more. The code of each function instance counts as well.
-The largest of the public CSL programs needs 170,000 steps. Large layouts need more, so each PE that gets its code, and
+for a long body, and what handles many elements at once costs more. Each distinct PE program, and each node of the functions
+that are translated for it, counts as well, so that the budget bounds a whole compilation: a step takes some 10 us.
+The largest of the public CSL programs needs 333,000 steps. Large layouts need more, so each PE that gets its code, and
 each distinct PE program, adds to what is allowed.
 """
 
@@ -20,8 +21,10 @@ COMPTIME_STEPS: Final = 500_000
 #: Further steps that each `@set_tile_code` allows, and each distinct PE program.
 STEPS_PER_PE: Final = 40
 STEPS_PER_PROGRAM: Final = 10_000
-#: These add at most so many times `--max-comptime-steps`.
-MOST_EARNED: Final = 10
+#: These add at most so many times `--max-comptime-steps`: by default, compilation takes some minutes at most.
+MOST_EARNED: Final = 60
+#: Steps that a distinct PE program costs besides those of its functions.
+PROGRAM_STEPS: Final = 50
 #: Nodes of a loop's or function's syntax tree that one step covers, beyond the first.
 NODES_PER_STEP: Final = 16
 #: Default of `--max-comptime-memory`: MiB that compiling may add to the process.
@@ -62,6 +65,11 @@ WARNINGS: Final = 1_000
 def code_steps(node: ast.Node) -> int:
     """Steps that running this code once costs, besides those of the loops and calls in it."""
     return 1 + size(node) // NODES_PER_STEP
+
+
+def translation_steps(node: ast.Node) -> int:
+    """Steps that translating this code to IR costs."""
+    return 1 + size(node)
 
 
 def bulk_steps(count: int) -> int:

@@ -290,6 +290,7 @@ def _images(session: Session, layout: LayoutState) -> tuple[list[CompiledImage],
             numbers[key] = len(codes)
             codes.append(code)
         tiles[y][x] = numbers[key]
+    session.charge_programs([code.span for code in codes])
     layout_colors: dict[int, dict[int, ir.ColorConfig]] = {}
     for (x, y), configs in layout.colors.items():
         layout_colors.setdefault(tiles[y][x], configs)
@@ -331,7 +332,6 @@ def compile_image(
     state = PeState(width=layout.width, height=layout.height, layout_colors=dict(colors))
     state.symbol_ids = {name: advertised.entry.id for name, advertised in layout.names.items()}
     unit = Unit(session, pe=state)
-    session.earn(limits.STEPS_PER_PROGRAM)
     session.check_memory(code.span)
     file = session.parse(code.path)
     root = ModuleInstance(unit, file, "", code.params, 0, code.span)

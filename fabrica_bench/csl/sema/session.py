@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fabrica_bench.csl import ast, ir, source
 from fabrica_bench.csl import types as t
@@ -45,6 +46,8 @@ class Session:
         self.warnings: list[Diagnostic] = []
         self.steps = 0
         self.step_limit = options.max_comptime_steps
+        self.programs = 0
+        self.translation_steps = 0
         self._memory_limit = resident_bytes() + options.max_comptime_memory * MEBIBYTE
         self._memory_check = 0
         self.printed_lines = 0
@@ -193,15 +196,34 @@ class Session:
         most = self.options.max_comptime_steps * (1 + limits.MOST_EARNED)
         self.step_limit = min(self.step_limit + count, most)
 
-    def step(self, span: ast.Span, count: int = 1) -> None:
-        """Count work done at comptime."""
+    def charge_programs(self, spans: Sequence[ast.Span | None]) -> None:
+        """Count the distinct PE programs, each given by the place that asks for it, before any is compiled."""
+        self.programs = len(spans)
+        self.earn(self.programs * limits.STEPS_PER_PROGRAM)
+        self.translate(spans[-1] if spans else None, self.programs * limits.PROGRAM_STEPS)
+
+    def translate(self, span: ast.Span | None, count: int) -> None:
+        """Count the work of translating code."""
+        self.translation_steps += count
+        self.step(span, count)
+
+    def step(self, span: ast.Span | None, count: int = 1) -> None:
+        """Count work."""
         self.steps += count
         if self.steps > self.step_limit:
-            message = f"{BUDGET_SPENT} {self.options.max_comptime_steps} steps"
-            fail(span, message, "is there a loop or a recursion that never ends? else raise --max-comptime-steps")
+            self._fail_budget(span)
         if self.steps >= self._memory_check:
             self.check_memory(span)
             self._memory_check = self.steps + limits.STEPS_PER_MEMORY_CHECK
+
+    def _fail_budget(self, span: ast.Span | None) -> NoReturn:
+        given = self.options.max_comptime_steps
+        if self.programs > 1 and self.translation_steps > self.steps / 2:
+            message = f"{BUDGET_SPENT} {self.step_limit} steps for {self.programs} distinct PE programs"
+            hint = "PEs with equal params share one program: can more be equal? else raise --max-comptime-steps"
+            fail(span, message, hint)
+        message = f"{BUDGET_SPENT} {given} steps"
+        fail(span, message, "is there a loop or a recursion that never ends? else raise --max-comptime-steps")
 
     def check_memory(self, span: ast.Span | None) -> None:
         """Refuse to go on if the process has grown beyond `--max-comptime-memory`."""

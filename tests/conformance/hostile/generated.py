@@ -17,6 +17,13 @@ layout {{
 }}
 """
 ONE_TILE = '  @set_tile_code(0, 0, "pe.csl", .{{ .memcpy_params = memcpy.get_params(0) }});'
+DISTINCT_TILES = """\
+  for (@range(i16, {width})) |x| {{
+    for (@range(i16, {height})) |y| {{
+      @set_tile_code(x, y, "pe.csl", .{{ .memcpy_params = memcpy.get_params(x), .x = x, .y = y }});
+    }}
+  }}
+"""
 ALL_TILES = """\
   for (@range(i16, {width})) |x| {{
     for (@range(i16, {height})) |y| {{
@@ -53,6 +60,12 @@ def _grid(expected: str, width: int, height: int) -> Program:
     return Program({"layout.csl": layout(width, height, ALL_TILES), "pe.csl": pe()}, expected)
 
 
+def _distinct(expected: str, width: int, height: int) -> Program:
+    """A grid of which no two PEs run the same program."""
+    program = {"layout.csl": layout(width, height, DISTINCT_TILES), "pe.csl": pe(top="param x: i16; param y: i16;")}
+    return Program(program, expected)
+
+
 def _fan_out(levels: int, branches: int) -> dict[str, str]:
     """Modules of which each imports the next level several times."""
     files = {}
@@ -80,6 +93,8 @@ const total = copies(0, @zeros([1048576]u8));
 """
 #: so that other ceilings don't come first
 MANY_STEPS = "--max-comptime-steps=1000000"
+#: where a layout earns many times the limit
+FEW_STEPS = "--max-comptime-steps=5000"
 DEEP = 20_000
 PROGRAMS = {
     "parentheses": _one("nested more than 200 levels deep", f"var x: u16 = {'(' * DEEP}1{')' * DEEP};"),
@@ -95,7 +110,7 @@ PROGRAMS = {
     "large_file": _one("is larger than 1 MiB", top="// " + "x" * (1 << 20)),
     "many_errors": _one(
         "use of undeclared identifier 'z0'", "".join(f"var a{i}: u16 = z{i};\n" for i in range(20_000))
-    ),
+    )._replace(flags=(MANY_STEPS,)),
     "many_variables": _one("bytes of PE memory", "".join(f"var a{i}: u16 = {i};\n" for i in range(15_000))),
     "many_arrays": _one(
         "bytes of PE memory",
@@ -115,6 +130,7 @@ PROGRAMS = {
         flags=(MANY_STEPS, "--max-comptime-memory=60")
     ),
     "huge_rectangle": _grid("the rectangle of 3000 by 3000 PEs is too large", 3000, 3000),
-    "large_rectangle": _grid("comptime evaluation exceeded", 1000, 1000),
+    "distinct_programs": _distinct("steps for 10000 distinct PE programs", 100, 100)._replace(flags=(FEW_STEPS,)),
+    "large_rectangle": _grid("comptime evaluation exceeded", 1000, 1000)._replace(flags=(FEW_STEPS,)),
 }
 """By name."""
