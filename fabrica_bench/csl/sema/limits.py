@@ -3,8 +3,8 @@
 Work at comptime is counted in steps: a round of a loop costs one and more for a long body, a call costs ten and more
 for a long body, and what handles many elements at once costs more. Each distinct PE program, and each node of the
 functions that are translated for it, counts as well, so that the budget bounds a whole compilation: a step takes some
-10 us. The largest of the public CSL programs needs 333,000 steps. Large layouts need more, so each PE that gets its code, and
-each distinct PE program, adds to what is allowed.
+10 us. The largest of the public CSL programs needs 333,000 steps. Large layouts need more, so each PE that gets its
+code, and each distinct PE program, adds to what is allowed.
 """
 
 from __future__ import annotations
