@@ -41,8 +41,9 @@ def _one_bit(words: Words, firsts: Places) -> None:
     words[firsts] = chosen ^ np.where(chosen >> 16, np.uint32(1 << 22), np.uint32(1 << 8))
 
 
-def _first_is_nan(words: Words, firsts: Places) -> None:
-    words[0] = 0x7FC00000 if words[0] >> 16 or not words[0] else 0x7E00
+def _one_nan(words: Words, firsts: Places) -> None:
+    """No number in one value of each PE, read as single precision or, in its lower half, as half precision."""
+    words[firsts] = 0x7FC07E00
 
 
 def _shifted(words: Words, firsts: Places) -> None:
@@ -56,7 +57,7 @@ CHANGES: Final[dict[str, Change | None]] = {
     "zeros": _zeros,
     "never written": _never_written,
     "one bit": _one_bit,
-    "not a number": _first_is_nan,
+    "not a number": _one_nan,
     "shifted": _shifted,
 }
 """What is done to the words of a copy, by name. `none` is the control: the runner must succeed."""
