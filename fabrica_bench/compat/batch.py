@@ -4,8 +4,8 @@ Reads `{"artifact": ..., "runs": [{"workdir": ..., "arguments": [...], "deadline
 "support": false}]}` from its standard input (a file), loads NumPy, the simulator and the program's code, and then forks
 one process per run, one after another. `support` tells whether the runner imports modules that lie in its working
 directory. Each process has a session, working directory and simulator of its own and ends before the next begins.
-Writes one JSON object per run to standard output: `{"returncode": ..., "timed_out": ..., "seconds": ...}`; what a run
-prints goes to the files `stdout` and `stderr` beside its working directory.
+Writes one JSON object per run to standard output: `{"returncode": ..., "timed_out": ..., "seconds": ...,
+"cpu_s": ...}`; what a run prints goes to the files `stdout` and `stderr` beside its working directory.
 """
 
 from __future__ import annotations
@@ -57,11 +57,12 @@ def _supervise(run: Mapping[str, Any]) -> dict[str, Any]:
             os._exit(_work(run))
         finally:
             os._exit(cs_python.SIMULATION_FAILED + 100)
-    status, timed_out = _wait(pid, begin + float(run["deadline_s"]))
+    status, timed_out, cpu_s = _wait(pid, begin + float(run["deadline_s"]))
     return {
         "returncode": os.waitstatus_to_exitcode(status),
         "timed_out": timed_out,
         "seconds": time.monotonic() - begin,
+        "cpu_s": cpu_s,
     }
 
 
@@ -84,15 +85,17 @@ def _work(run: Mapping[str, Any]) -> int:
         sys.stderr.flush()
 
 
-def _wait(pid: int, deadline: float) -> tuple[int, bool]:
+def _wait(pid: int, deadline: float) -> tuple[int, bool, float]:
+    """Wait status, whether the deadline passed, and processor seconds."""
     pause = 0.001
     while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
+        done, status, usage = os.wait4(pid, os.WNOHANG)
         if done:
-            return status, False
+            return status, False, usage.ru_utime + usage.ru_stime
         if time.monotonic() > deadline:
             os.killpg(pid, signal.SIGKILL)
-            return os.waitpid(pid, 0)[1], True
+            _, status, usage = os.wait4(pid, 0)
+            return status, True, usage.ru_utime + usage.ru_stime
         time.sleep(pause)
         pause = min(pause * 1.5, 0.02)
 

@@ -5,6 +5,7 @@ Only here does `compat/host` enter the import path, so the package never shadows
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from fabrica_bench.csl.exhaustion import hit_own_limit
 from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.version import __version__
 
@@ -111,9 +113,12 @@ def _report(problem: BaseException, script: Path) -> int:
     if isinstance(problem, KeyboardInterrupt):
         sys.stderr.write("cs_python: interrupted\n")
         return ExitCode.INTERRUPTED
-    if isinstance(problem, MemoryError):
-        sys.stderr.write(f"{_place(problem.__traceback__, script)}error: the run takes more memory than it may use\n")
-        return ExitCode.FAILURE
+    if isinstance(problem, MemoryError) or (isinstance(problem, OSError) and problem.errno == errno.ENOMEM):
+        own = hit_own_limit(problem)
+        text = "the run takes more memory than it may use" if own else "the machine is out of memory"
+        detail = f": {problem}" if str(problem) else ""
+        sys.stderr.write(f"{_place(problem.__traceback__, script)}error: {text}{detail}\n")
+        return ExitCode.FAILURE if own else ExitCode.ENVIRONMENT
     if isinstance(problem, SimulatorStopped):
         sys.stderr.write(f"{_place(problem.__traceback__, script)}the simulated run ended early\n{problem}\n")
         return SIMULATION_FAILED

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from fabrica_bench.compat.cslc_options import CslcOptions, parse_options
+from fabrica_bench.csl.exhaustion import hit_own_limit
 from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
 from fabrica_bench.version import __version__
 
@@ -46,13 +47,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as problem:
         failure = from_os_error(problem)
         _write_failure(failure, as_json)
-        return failure.code
+        return ExitCode.FAILURE if hit_own_limit(problem) else failure.code
     except KeyboardInterrupt:
         sys.stderr.write("cslc: interrupted\n")
         return ExitCode.INTERRUPTED
-    except MemoryError:
-        sys.stderr.write("cslc: error: out of memory\n")
-        return ExitCode.ENVIRONMENT
+    except MemoryError as problem:
+        own = hit_own_limit(problem)
+        where = "this process may use no more memory" if own else "the machine is out of memory"
+        _write_failure(FabricaError(where), as_json)
+        return ExitCode.FAILURE if own else ExitCode.ENVIRONMENT
     except Exception:  # a fault of the compiler: shown whole, and its exit status blames the harness, not the program
         traceback.print_exc()
         return ExitCode.HARNESS

@@ -6,11 +6,13 @@ import json
 import os
 import re
 import shutil
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
+from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.toolchains.diagnostics import parse_diagnostics
 from fabrica_bench.toolchains.processes import (
     Limits,
@@ -156,6 +158,24 @@ def run_evidence(stats: Path, entry: str | None) -> RunEvidence | None:
         return None if entry is None else read_evidence(json.loads(stats.read_text(encoding="utf-8")), entry)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def out_of_memory(what: str, returncode: int, timed_out: bool, cpu_s: float, limits: Limits) -> FabricaError | None:
+    """The machine's failure if a child of the embedded toolchain ended by it, else None.
+
+    Such a child says by its status that the machine has no memory left. Or the system killed it for that: nobody else
+    sends SIGKILL but we at a deadline, and the system at the limit on processor time.
+    """
+    # The system counts for the limit in ticks, and for the answer exactly.
+    killed = returncode == -signal.SIGKILL and (limits.cpu_s is None or cpu_s < 0.9 * limits.cpu_s)
+    if timed_out or not (killed or returncode == ExitCode.ENVIRONMENT):
+        return None
+    how = "was killed by the system" if killed else "found the machine without memory or space"
+    return FabricaError(
+        f"{what} {how}",
+        remedy="free some memory, or run fewer jobs at a time; finished work is kept, run again to continue",
+        code=ExitCode.ENVIRONMENT,
+    )
 
 
 def _fault_of(result: ProcessResult, request: RunRequest, outputs: Path) -> RunFault | None:

@@ -13,7 +13,14 @@ from fabrica_bench.compat.batch import output_files
 from fabrica_bench.compat.tracing import PROFILE_VARIABLE
 from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.tasks import secret_roots
-from fabrica_bench.toolchains.commands import ARTIFACT_NAME, CommandToolchain, collect_run, judge_build, stage_run
+from fabrica_bench.toolchains.commands import (
+    ARTIFACT_NAME,
+    CommandToolchain,
+    collect_run,
+    judge_build,
+    out_of_memory,
+    stage_run,
+)
 from fabrica_bench.toolchains.landlock import Confinement, describe_confinement, python_paths
 from fabrica_bench.toolchains.processes import (
     Limits,
@@ -61,6 +68,8 @@ class EmbeddedToolchain(CommandToolchain):
         # By exit status only: a program can have any text printed while it is compiled.
         if result.returncode == ExitCode.ENVIRONMENT:
             raise FabricaError(f"cslc: {_last_line(result.stderr)}", code=ExitCode.ENVIRONMENT)
+        if problem := out_of_memory("cslc", result.returncode, result.timed_out, result.seconds, self.limits):
+            raise problem
         if result.returncode == ExitCode.HARNESS:
             raise FabricaError(
                 f"cslc crashed: {_last_line(result.stderr)}", remedy="report the program", code=ExitCode.HARNESS
@@ -102,6 +111,11 @@ class EmbeddedToolchain(CommandToolchain):
                 remedy="see `fabrica-bench doctor`",
                 code=ExitCode.HARNESS,
             )
+        for answer in answers:
+            if problem := out_of_memory(
+                "a run", answer["returncode"], answer["timed_out"], answer["cpu_s"], self.limits
+            ):
+                raise problem
         if all(request.trusted for request in requests):
             keep_code(code)
         return [

@@ -12,6 +12,7 @@ from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins import load_all
 from fabrica_bench.csl.diagnostics import CslError, Diagnostic, in_order
+from fabrica_bench.csl.exhaustion import hit_own_limit
 from fabrica_bench.csl.linker import link
 from fabrica_bench.csl.sema import limits, register_all, reserved
 from fabrica_bench.csl.sema.calls import lower_instance, runtime_instance
@@ -94,7 +95,9 @@ def _analyse(options: CompileOptions, compile_: Callable[[Session, CompileOption
         program = compile_(session, options)
     except RecursionError:
         raise CslError([_too_deep(), *session.warnings]) from None
-    except MemoryError:
+    except MemoryError as problem:
+        if not hit_own_limit(problem):
+            raise
         raise CslError([_too_big()]) from None
     except CslError as problem:
         raise CslError([*_once(problem.diagnostics), *session.warnings]) from None

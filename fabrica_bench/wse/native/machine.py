@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fabrica_bench.csl import ir
+from fabrica_bench.csl.exhaustion import hit_own_limit
 from fabrica_bench.wse import numeric
 from fabrica_bench.wse.commands import Command, Handle, Launch, LaunchWindow, Limits, StreamIn, StreamOut
 from fabrica_bench.wse.costs import load_costs
@@ -67,9 +68,10 @@ class NativeMachine(Machine):
         try:
             self._state = LoadedProgram(program, load_costs(program.arch), limits, library())
         except (OSError, MemoryError) as problem:
-            raise BudgetExceeded(
-                f"the rectangle of {program.width} by {program.height} PEs needs more memory than there is ({problem})"
-            ) from problem
+            text = f"the rectangle of {program.width} by {program.height} PEs needs more memory than there is"
+            if not hit_own_limit(problem):
+                raise MemoryError(text) from problem
+            raise BudgetExceeded(f"{text} ({problem})") from problem
         lanes = lane_count(self._state.count, threads)
         self._lanes = lanes if lanes > 1 and is_divisible(program) else 1
         self._thin = thin
