@@ -18,7 +18,11 @@ __all__ = ["accept", "fast_p", "list_tasks", "load_task", "score"]
 
 
 def load_task(name: str, root: Path | None = None) -> Task:
-    """The task of that name, or in that folder; see `fabrica_bench.tasks.load_task`.
+    """The task of that name, or in that folder.
+
+    Args:
+        name: Published name or folder name (`ReLU-1PE`, `relu-1pe`), or the path of a task's folder.
+        root: Folder of tasks to look in instead of the shipped ones.
 
     Raises:
         FabricaError: There is none, or its spec is broken.
@@ -29,7 +33,11 @@ def load_task(name: str, root: Path | None = None) -> Task:
 
 
 def list_tasks(filters: Iterable[str] = (), root: Path | None = None) -> list[Task]:
-    """The tasks that pass all filters such as `level=1`; see `fabrica_bench.tasks.list_tasks`.
+    """The tasks that pass all filters, in the order of the published set.
+
+    Args:
+        filters: `FIELD=VALUE` of set, level, name, family, split or origin, e.g. `["level=1", "set=core"]`.
+        root: Folder of tasks to list instead of the shipped ones.
 
     Raises:
         FabricaError: A filter is wrong, or a spec is broken.
@@ -50,10 +58,32 @@ def score(
     key: HeldOutKey | None = None,
     trusted: bool = False,
 ) -> Valid | Invalid | NotScored:
-    """Build, run and judge a candidate; see `fabrica_bench.scoring.api.score`.
+    """Build, run and judge a candidate over 3 visible and 5 held-out inputs, in confined processes of their own.
+
+    Args:
+        task: A task, or its name.
+        candidate: A folder with the editable files, or their texts by name.
+        toolchain: `embedded`, `sdk` or `appliance`, or a back end of your own.
+        arch: Compile target, `wse3` or `wse2`.
+        size: Named size of the task.
+        workflow: What the candidate may change: `W1` and `W2` the compute file, `W1-C` the layout too.
+        key: Held-out key; a fresh one when None, so that nobody can know the inputs beforehand. Pass one of your own
+            to reveal it later.
+        trusted: The candidate is the benchmark's own reference, so the check for copies of it is left out.
+
+    Returns:
+        `Valid` (with cycles, and the speed-up over the expert reference measured in the same call), `Invalid` (with
+        the first predicate that fails, and why) or `NotScored` (a fault of the machine or of the benchmark). Its
+        `held_out` has the key's fingerprint and a commitment to each held-out seed: `verdict.held_out.problems(key)`,
+        or `fabrica-bench audit` on the verdict as JSON, compares them with the revealed key.
 
     Raises:
-        FabricaError: The task, size, toolchain or folder doesn't exist.
+        FabricaError: The task, size, target, workflow, toolchain or folder doesn't exist.
+
+    Example:
+        >>> verdict = score("ReLU-1PE", "examples/relu/vector")  # doctest: +SKIP
+        >>> verdict.kind  # doctest: +SKIP
+        'valid'
     """
     from fabrica_bench.scoring.api import score as judge
 
@@ -64,6 +94,9 @@ def score(
 def accept(new: Valid | Invalid | NotScored, old: Valid | Invalid | NotScored) -> bool:
     """Is the new candidate valid and, in the lower median of its inputs, strictly faster?
 
+    Args:
+        new, old: Verdicts of the same task; an `old` that isn't valid is beaten by any valid `new`.
+
     Raises:
         ValueError: The two were measured on different numbers of inputs.
     """
@@ -73,7 +106,11 @@ def accept(new: Valid | Invalid | NotScored, old: Valid | Invalid | NotScored) -
 
 
 def fast_p(verdicts: Sequence[Valid | Invalid | NotScored], p: float) -> float:
-    """Share of the judged candidates that are valid with a speed-up above `p`; 0 asks for correctness alone.
+    """Share (0 to 1) of the judged candidates that are valid with a speed-up above `p`; 0 asks for correctness alone.
+
+    Args:
+        verdicts: One per task; `NotScored` ones aren't judged and don't count.
+        p: Ratio of the reference's cycles to the candidate's.
 
     Raises:
         ValueError: `p` is negative, or nothing was judged.

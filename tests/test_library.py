@@ -12,7 +12,7 @@ import pytest
 from helpers.double_it import all_cases, candidate, double_it, scripted_scorer
 
 import fabrica_bench
-from fabrica_bench import accept, fast_p, list_tasks, load_task, score
+from fabrica_bench import FabricaError, accept, fast_p, list_tasks, load_task, score
 from fabrica_bench.cli.main import main
 from fabrica_bench.scoring.verdict import Blame, NotScored, Valid
 from fabrica_bench.toolchains.doubles import ScriptedToolchain
@@ -59,11 +59,45 @@ def test_the_example_of_the_documentation_runs(
     assert "5 commitments compared, 0 problems" in capsys.readouterr().out
 
 
+def test_help_lists_every_public_name() -> None:
+    """In a fresh interpreter, where none of them is loaded yet."""
+    code = "import fabrica_bench; help(fabrica_bench)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    listed = done.stdout.partition("CLASSES")[2]
+    missing = [name for name in fabrica_bench.__all__ if name != "__version__" and name not in listed]
+    assert missing == []
+    assert set(fabrica_bench.__all__) <= set(dir(fabrica_bench))
+
+
+def test_a_notebook_shows_what_a_task_asks_and_a_list_of_tasks_is_readable() -> None:
+    task = load_task("ReLU-1PE")
+    shown = task._repr_html_()
+    assert "<b>ReLU-1PE</b> (level 1): Elementwise maximum" in shown
+    assert "<td>small</td><td>n = 512</td>" in shown
+    assert len(repr(list_tasks())) < 49 * 200
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"arch": "wse9"}, "unknown target of ReLU-1PE 'wse9'"),
+        ({"size": "huge"}, "unknown size of ReLU-1PE 'huge'"),
+        ({"workflow": "W9"}, "doesn't offer workflow W9"),
+        ({"toolchain": "none"}, "unknown toolchain 'none'"),
+    ],
+)
+def test_what_the_caller_gets_wrong_is_no_candidates_fault(wrong: dict[str, str], message: str) -> None:
+    with pytest.raises(FabricaError, match=message):
+        score("ReLU-1PE", {"pe.csl": ""}, **wrong)  # type: ignore[arg-type]
+
+
 def test_the_functions_are_documented_and_typed() -> None:
     for function in (accept, fast_p, list_tasks, load_task, score):
         assert function.__doc__
+        assert "Args:" in function.__doc__
         assert "Raises:" in function.__doc__
         signature = inspect.signature(function)
+        assert all(f"{name}: " in function.__doc__ or f"{name}, " in function.__doc__ for name in signature.parameters)
         assert signature.return_annotation is not inspect.Signature.empty
         assert all(item.annotation is not inspect.Parameter.empty for item in signature.parameters.values())
     assert set(fabrica_bench.__all__) >= {"accept", "fast_p", "list_tasks", "load_task", "score", "Task"}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fabrica_bench.errors import UnknownNameError
 from fabrica_bench.scoring.metrics import accept, fast_p
 from fabrica_bench.scoring.verdict import Invalid, NotScored, Valid
 
@@ -49,7 +50,7 @@ def score(
         with the revealed key.
 
     Raises:
-        FabricaError: The task, size, toolchain or folder doesn't exist.
+        FabricaError: The task, size, target, workflow, toolchain or folder doesn't exist.
 
     Example:
         >>> from fabrica_bench import load_task, score
@@ -69,6 +70,8 @@ def score(
     resolved = load_task(task) if isinstance(task, str) else task
     backend = get_toolchain(toolchain) if isinstance(toolchain, str) else toolchain
     resolved.size(size)
+    if arch not in resolved.spec.bundle.archs:
+        raise UnknownNameError(f"target of {resolved.name}", arch, resolved.spec.bundle.archs)
     secret = key or HeldOutKey.fresh()
     hidden = held_out_cases(resolved, held_out_seeds(resolved, secret))
     cases = (*visible_cases(resolved), *hidden)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -63,6 +64,21 @@ class Task:
 
     spec: TaskSpec
     root: Path
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}: level {self.spec.level}, {self.spec.family}, {self.root}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what is asked, and how large the sizes are."""
+        rows = "".join(
+            f"<tr><td>{html.escape(size.name)}</td>"
+            f"<td>{html.escape(', '.join(f'{name} = {value}' for name, value in size.params.items()))}</td></tr>"
+            for size in self.spec.sizes
+        )
+        title = (
+            f"<p><b>{html.escape(self.name)}</b> (level {self.spec.level}): {html.escape(self.spec.description)}</p>"
+        )
+        return f"{title}<table><tr><th>size</th><th>parameters</th></tr>{rows}</table>"
 
     @property
     def name(self) -> str:
