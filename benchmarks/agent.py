@@ -27,6 +27,7 @@ from fabrica_bench.plugins import AgentGaveUp, CompileOutcome, VisibleRun, find_
 from fabrica_bench.runs.config import DEFAULT_BUDGET
 from fabrica_bench.scoring.conditions import Conditions
 from fabrica_bench.scoring.inputs import InputCase, held_out_cases, held_out_seeds, visible_cases
+from fabrica_bench.scoring.profiling import profile_text
 from fabrica_bench.scoring.scorer import Scorer
 from fabrica_bench.tasks import Task
 from fabrica_bench.tasks.seeds import HeldOutKey
@@ -72,6 +73,11 @@ class Tools:
         failed = found.failed
         text = f"{failed.predicate}: {' | '.join(failed.evidence)}" if failed else "nothing was run"
         return VisibleRun(ok=False, outcome=text, log=found.log[-4000:])
+
+    def profile(self, files: Mapping[str, str]) -> str:
+        """See `fabrica_bench.plugins.AgentTools`."""
+        self.evaluations += 1
+        return profile_text(self.scorer.conditions, files, self.visible[0])
 
     def log(self, event: str, **data: Any) -> None:
         """See `fabrica_bench.plugins.AgentTools`."""

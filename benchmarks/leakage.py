@@ -55,6 +55,9 @@ class Tools:
         """See `fabrica_bench.plugins.AgentTools`."""
         return VisibleRun(ok=True, outcome="valid", cycles=1000)
 
+    def profile(self, files: Mapping[str, str]) -> str:
+        return "no profile"
+
     def log(self, event: str, **data: Any) -> None:
         """See `fabrica_bench.plugins.AgentTools`."""
 

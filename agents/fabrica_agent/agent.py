@@ -16,6 +16,7 @@ from fabrica_agent.lowering.options import Options
 from fabrica_agent.optimizer import Scored, optimise
 from fabrica_agent.records import Implementation, Review
 from fabrica_agent.reviewer import review_run
+from fabrica_agent.rewrite.measured import hot_lines
 from fabrica_agent.rewrite.search import search
 from fabrica_bench.plugins import AgentGaveUp, AgentTools, Budget, Candidate, TaskView
 
@@ -104,8 +105,14 @@ class _Translation:
             files = {**implementation.files, name: text}
             return self._measure(Implementation(files=files, strategy=rewrite))
 
+        def profile(text: str) -> dict[int, float]:
+            if not self.spending.allows():
+                return {}
+            self.spending.evaluations += 1
+            return hot_lines(self.tools.profile({**implementation.files, name: text}), name)
+
         sizes = compute_sizes(self.view)
-        found = search(implementation.files[name], given.cycles, sizes, measure)
+        found = search(implementation.files[name], given.cycles, sizes, measure, profile=profile)
         for step in found.steps:
             self.tools.log("accepted", **step.model_dump())
         strategy = ", then ".join([implementation.strategy, *(s.name for s in found.steps)])

@@ -7,15 +7,14 @@ finds counts the more, the more cycles are spent there.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from typing import Final
 
 from fabrica_agent.extraction.layout import parse, walk
 from fabrica_agent.rewrite.catalogue import CATALOGUE as REWRITES
 from fabrica_agent.rewrite.catalogue import Source
+from fabrica_agent.rewrite.measured import promise, share
 from fabrica_bench.csl import ast
 from fabrica_bench.plugins import AgentGaveUp
 
@@ -198,29 +197,8 @@ def parses(text: str) -> bool:
     return True
 
 
-_LINE = re.compile(r"^\s*([\w.-]+):(\d+): (\d+)$", re.MULTILINE)
-"""A line of a profile: file, line, cycles."""
 EMPHASIS = 4.0
 """How much more an edit counts if all cycles are spent where it applies."""
-
-
-def hot_lines(profile: str, file: str) -> dict[int, float]:
-    """The share of the profiled cycles that each line of a file takes; empty without a profile."""
-    found = [(m[1], int(m[2]), int(m[3])) for m in _LINE.finditer(profile)]
-    total = sum(cycles for _, _, cycles in found)
-    return {line: cycles / total for name, line, cycles in found if name == file} if total else {}
-
-
-def _share(lines: Iterable[int], hot: Mapping[int, float]) -> float:
-    return sum(hot.get(line, 0.0) for line in set(lines))
-
-
-def _changed(text: str, other: str) -> Iterator[int]:
-    """Lines of a text that another one doesn't have in their place, counted from 1."""
-    matcher = SequenceMatcher(None, text.splitlines(), other.splitlines(), autojunk=False)
-    for tag, start, end, _, _ in matcher.get_opcodes():
-        if tag != "equal":
-            yield from range(start + 1, end + 1)
 
 
 def rewrites(text: str, sizes: Mapping[str, int], hot: Mapping[int, float] | None = None) -> list[str]:
@@ -238,8 +216,7 @@ def rewrites(text: str, sizes: Mapping[str, int], hot: Mapping[int, float] | Non
     gains = {name: max((p.gain for p in found), default=None) for name, found in proposals.items()}
 
     def rank(name: str) -> float:
-        promised = (p.gain * (1 + EMPHASIS * _share(_changed(text, p.text), hot or {})) for p in proposals[name])
-        return max(promised, default=0.0)
+        return max((promise(p.gain, text, p.text, hot or {}) for p in proposals[name]), default=0.0)
 
     lines = []
     for rewrite in sorted(REWRITES, key=lambda rewrite: -rank(rewrite.name)):
@@ -260,7 +237,7 @@ def ranked(files: dict[str, str], compute: str, hot: Mapping[int, float] | None 
         program = Program(tree)
         score = edit.score(program)
         lines = (line for node in program.met for line in _lines(node))
-        return score * (1 + EMPHASIS * _share(lines, hot or {}))
+        return score * (1 + EMPHASIS * share(lines, hot or {}))
 
     return sorted(CATALOGUE, key=lambda edit: -rank(edit))
 

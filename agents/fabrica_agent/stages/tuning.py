@@ -8,8 +8,9 @@ from pydantic import create_model
 
 from fabrica_agent.extractor import compute_sizes
 from fabrica_agent.records import Accepted
+from fabrica_agent.rewrite.measured import hot_lines
 from fabrica_agent.rewrite.search import search
-from fabrica_agent.stages.edits import hot_lines, parses, ranked, rewrites
+from fabrica_agent.stages.edits import parses, ranked, rewrites
 from fabrica_agent.stages.prompting import ask, files_block, render
 from fabrica_agent.stages.records import Attempt, EditChoice
 
@@ -78,7 +79,12 @@ class Tuner:
             tried.append(work.evaluate({**best.files, name: text}, f"optimization: {rewrite}"))
             return tried[-1].cycles
 
-        found = search(best.files[name], best.cycles, compute_sizes(work.view), measure)
+        def profile(text: str) -> dict[int, float]:
+            if not work.settings.profile or len(tried) >= work.settings.rewrites:
+                return {}
+            return hot_lines(work.tools.profile({**best.files, name: text}), name)
+
+        found = search(best.files[name], best.cycles, compute_sizes(work.view), measure, profile=profile)
         for step in found.steps:
             work.tools.log("accepted", **step.model_dump())
             self._tried.append(f"{step.name}: {step.before} -> {step.after} cycles, kept")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fabrica_agent.stages.edits import hot_lines, ranked
+from fabrica_agent.rewrite.measured import hot_lines
+from fabrica_agent.stages.edits import ranked
 
 PROGRAM = """fn compute() void {
   for (@range(u16, 8)) |i| {
