@@ -11,44 +11,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from fabrica_agent.rewrite.scope import Scope, comptime_int, scope_of
+from fabrica_agent.rewrite.descriptors import (
+    OPERATIONS,
+    Descriptor,
+    OperationCall,
+    descriptors_of,
+    name_of,
+    statement_calls,
+)
+from fabrica_agent.rewrite.scope import scope_of
 from fabrica_agent.rewrite.text import Edit, apply, line_start, parse, walk
 from fabrica_bench.csl import ast
 
 COPY = 12.0
 """Cycles that a copy of a few elements is expected to cost."""
 _COMMUTATIVE = ("fadds", "fmuls", "fmaxs")
-_OPERATIONS = ("fmovs", "fadds", "fsubs", "fmuls", "fmaxs", "fmacs")
-
-
-@dataclass(frozen=True)
-class _Descriptor:
-    """A constant descriptor at file level: `mem1d_dsd`, `fabin_dsd`, ...; its array and number of elements."""
-
-    kind: str
-    array: str | None
-    count: int | None
-    whole: bool
-
-
-@dataclass(frozen=True)
-class _Call:
-    """A DSD operation that is a statement of its own."""
-
-    fn: ast.FnDecl
-    block: ast.Block
-    position: int
-    call: ast.BuiltinCall
 
 
 def without_copies(text: str, sizes: Mapping[str, int]) -> tuple[str, float] | None:
     """The text without copies into arrays that one other operation reads, and the cycles this is expected to save."""
     tree = parse(text)
     scope = scope_of(tree, sizes)
-    descriptors = _descriptors(tree, scope)
-    calls = [c for f in tree.items if isinstance(f, ast.FnDecl) for c in _statement_calls(f)]
+    descriptors = descriptors_of(tree, scope)
+    calls = [c for f in tree.items if isinstance(f, ast.FnDecl) for c in statement_calls(f)]
     edits: list[Edit] = []
     gain = 0.0
     for array in scope.arrays:
@@ -59,51 +45,8 @@ def without_copies(text: str, sizes: Mapping[str, int]) -> tuple[str, float] | N
     return (apply(text, edits), gain) if edits else None
 
 
-def _statement_calls(fn: ast.FnDecl) -> list[_Call]:
-    found: list[_Call] = []
-    for block in walk(fn):
-        if isinstance(block, ast.Block):
-            for position, s in enumerate(block.stmts):
-                if isinstance(s, ast.ExprStmt) and isinstance(s.expr, ast.BuiltinCall) and s.expr.name in _OPERATIONS:
-                    found.append(_Call(fn, block, position, s.expr))
-    return found
-
-
-def _descriptors(tree: ast.File, scope: Scope) -> dict[str, _Descriptor]:
-    found: dict[str, _Descriptor] = {}
-    for d in tree.items:
-        if not isinstance(d, ast.VarDecl) or d.kind is not ast.VarKind.CONST:
-            continue
-        match d.init:
-            case ast.BuiltinCall(name="get_dsd", args=[ast.Ident(name=kind), ast.InitList(inits=inits)]):
-                values = {i.name: i.value for i in inits}
-                access, extent = values.get("tensor_access"), values.get("extent")
-                if isinstance(access, ast.TensorAccess) and isinstance(access.base, ast.Ident):
-                    found[d.name] = _memory(kind, access, scope)
-                elif extent is not None:
-                    found[d.name] = _Descriptor(kind, None, comptime_int(extent, scope), False)
-            case _:
-                pass
-    return found
-
-
-def _memory(kind: str, access: ast.TensorAccess, scope: Scope) -> _Descriptor:
-    assert isinstance(access.base, ast.Ident)
-    count: int | None = 1
-    for e in access.extents:
-        extent = comptime_int(e, scope)
-        count = None if extent is None or count is None else count * extent
-    array = scope.arrays.get(access.base.name)
-    places = [
-        comptime_int(access.indices[0], Scope(values={**scope.values, **dict.fromkeys(access.variables, v)}))
-        for v in (0, 1)
-    ]
-    whole = kind == "mem1d_dsd" and places == [0, 1] and array is not None and count == array.length
-    return _Descriptor(kind, access.base.name, count, whole)
-
-
 def _removal(
-    text: str, tree: ast.File, array: str, descriptors: Mapping[str, _Descriptor], calls: list[_Call]
+    text: str, tree: ast.File, array: str, descriptors: Mapping[str, Descriptor], calls: list[OperationCall]
 ) -> list[Edit] | None:
     own = {n for n, d in descriptors.items() if d.array == array}
     if not own or not all(descriptors[n].whole for n in own):
@@ -112,14 +55,14 @@ def _removal(
     if len(mentions) != len(own):
         return None
     uses = [n for n in walk(tree) if isinstance(n, ast.Ident) and n.name in own]
-    writes = [c for c in calls if _name(c.call.args[0]) in own]
-    reads = [c for c in calls if any(_name(a) in own for a in c.call.args[1:])]
+    writes = [c for c in calls if name_of(c.call.args[0]) in own]
+    reads = [c for c in calls if any(name_of(a) in own for a in c.call.args[1:])]
     if len(uses) != 2 or len(writes) != 1 or len(reads) != 1 or writes[0].call is reads[0].call:
         return None
     copy, use = writes[0], reads[0]
     if copy.call.name != "fmovs" or len(copy.call.args) != 2:
         return None
-    origin = _name(copy.call.args[1])
+    origin = name_of(copy.call.args[1])
     source = descriptors.get(origin or "")
     mine = next(iter(own))
     if origin is None or source is None or source.count is None or source.count != descriptors[mine].count:
@@ -140,7 +83,11 @@ def _removal(
 
 
 def _unchanged(
-    source: _Descriptor, descriptors: Mapping[str, _Descriptor], calls: list[_Call], copy: _Call, use: _Call
+    source: Descriptor,
+    descriptors: Mapping[str, Descriptor],
+    calls: list[OperationCall],
+    copy: OperationCall,
+    use: OperationCall,
 ) -> bool:
     """Whether neither function changes the array that was copied from, so that a later reader finds the same."""
     if source.array is None:
@@ -151,9 +98,9 @@ def _unchanged(
                 isinstance(x, ast.Ident) and x.name == source.array for x in walk(n.target)
             ):
                 return False
-            if isinstance(n, ast.BuiltinCall) and n.name in (*_OPERATIONS, "map"):
+            if isinstance(n, ast.BuiltinCall) and n.name in (*OPERATIONS, "map"):
                 for a in n.args[:1] if n.name != "map" else n.args[1:]:
-                    named = descriptors.get(_name(a) or "")
+                    named = descriptors.get(name_of(a) or "")
                     if named is not None and named.array == source.array:
                         return False
     return True
@@ -161,14 +108,10 @@ def _unchanged(
 
 def _with_source(text: str, call: ast.BuiltinCall, own: set[str], origin: str, *, fabric: bool) -> str | None:
     args = [text[a.span.start : a.span.end] for a in call.args]
-    at = next(i for i, a in enumerate(call.args) if i > 0 and _name(a) in own)
+    at = next(i for i, a in enumerate(call.args) if i > 0 and name_of(a) in own)
     args[at] = origin
     if fabric and call.name != "fmovs" and at == 2:
         if call.name not in _COMMUTATIVE:
             return None
         args[1], args[2] = args[2], args[1]
     return f"@{call.name}({', '.join(args)})"
-
-
-def _name(e: ast.Expr) -> str | None:
-    return e.name if isinstance(e, ast.Ident) else None

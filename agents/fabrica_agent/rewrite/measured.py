@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 
+from fabrica_agent.rewrite.catalogue import Proposal, Rewrite
 from fabrica_agent.rewrite.text import parse, walk
 from fabrica_bench.csl import ast
 
@@ -30,16 +31,18 @@ def share(lines: Iterable[int], hot: Mapping[int, float]) -> float:
     return sum(hot.get(line, 0.0) for line in set(lines))
 
 
-def promise(gain: float, text: str, changed: str, hot: Mapping[int, float]) -> float:
-    """What a rewrite may be expected to save.
+def promise(rewrite: Rewrite, proposal: Proposal, text: str, hot: Mapping[int, float]) -> float:
+    """What a proposal may be expected to save.
 
     Args:
-        gain: Cycles that the static estimate expects it to save.
+        rewrite: What proposes it.
+        proposal: The changed text, and what the static estimate expects.
         text: The compute file, of which the profile is.
-        changed: What the rewrite makes of it.
         hot: Shares of the cycles by line of `text`; without any, the estimate stands.
     """
-    return gain * share(touched(text, changed), hot) if hot else gain
+    if not hot or rewrite.between_lines:
+        return proposal.gain
+    return proposal.gain * share(touched(text, proposal.text), hot)
 
 
 def touched(text: str, changed: str) -> set[int]:

@@ -49,15 +49,15 @@ def search(
     seen = {text}
     while True:
         proposals = [
-            (proposal, -position, rewrite.name)
+            (rewrite, proposal, -position)
             for position, rewrite in enumerate(catalogue)
             for proposal in rewrite.propose(Source(text, sizes))
             if proposal.text not in seen
         ]
-        several = len({proposal.text for proposal, _, _ in proposals}) > 1
+        several = len({proposal.text for _, proposal, _ in proposals}) > 1
         hot = profile(text) if profile is not None and several else {}
         ranked = sorted(
-            ((promise(p.gain, text, p.text, hot), p.gain, place, name, p.text) for p, place, name in proposals),
+            ((promise(r, p, text, hot), p.gain, place, r.name, p.text) for r, p, place in proposals),
             reverse=True,
         )
         for *_, name, changed in ranked:

@@ -13,7 +13,7 @@ from typing import Final
 
 from fabrica_agent.extraction.layout import parse, walk
 from fabrica_agent.rewrite.catalogue import CATALOGUE as REWRITES
-from fabrica_agent.rewrite.catalogue import Source
+from fabrica_agent.rewrite.catalogue import Rewrite, Source
 from fabrica_agent.rewrite.measured import promise, share
 from fabrica_bench.csl import ast
 from fabrica_bench.plugins import AgentGaveUp
@@ -215,11 +215,11 @@ def rewrites(text: str, sizes: Mapping[str, int], hot: Mapping[int, float] | Non
     proposals = {rewrite.name: rewrite.propose(source) for rewrite in REWRITES}
     gains = {name: max((p.gain for p in found), default=None) for name, found in proposals.items()}
 
-    def rank(name: str) -> float:
-        return max((promise(p.gain, text, p.text, hot or {}) for p in proposals[name]), default=0.0)
+    def rank(rewrite: Rewrite) -> float:
+        return max((promise(rewrite, p, text, hot or {}) for p in proposals[rewrite.name]), default=0.0)
 
     lines = []
-    for rewrite in sorted(REWRITES, key=lambda rewrite: -rank(rewrite.name)):
+    for rewrite in sorted(REWRITES, key=lambda rewrite: -rank(rewrite)):
         gain = gains[rewrite.name]
         note = "does not apply as it stands" if gain is None else f"expected to save about {gain:.0f} cycles"
         lines.append(f"{rewrite.name}: {rewrite.effect}; holds when {rewrite.precondition} ({note})")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
+from fabrica_agent.rewrite.catalogue import CATALOGUE as REWRITES
 from fabrica_agent.rewrite.catalogue import Proposal, Rewrite, Source
 from fabrica_agent.rewrite.measured import hot_lines, promise, touched
 from fabrica_agent.rewrite.search import search
@@ -114,5 +116,14 @@ def test_a_changed_declaration_touches_what_uses_it() -> None:
 
 def test_what_is_promised_is_the_gain_times_the_share() -> None:
     hot = hot_lines("  pe.csl:9: 30\n  pe.csl:11: 50\n  window.csl:3: 20", "pe.csl")
-    assert promise(200.0, TEXT, OTHER_FILL, hot) == pytest.approx(60.0)
-    assert promise(200.0, TEXT, OTHER_FILL, {}) == 200.0
+    proposal = Proposal(OTHER_FILL, 200.0)
+    assert promise(CATALOGUE[0], proposal, TEXT, hot) == pytest.approx(60.0)
+    assert promise(CATALOGUE[0], proposal, TEXT, {}) == 200.0
+
+
+def test_what_saves_time_between_lines_is_not_measured_by_lines() -> None:
+    """A PE that waits for words or for the scheduler runs no line."""
+    fewer = replace(entry("fewer exchanges", OTHER_MOVE, 60.0), between_lines=True)
+    assert tried(lambda _: {9: 0.5, 11: 0.1}, (CATALOGUE[0], fewer)) == ["fewer exchanges", "fill"]
+    named = {r.name for r in REWRITES if r.between_lines}
+    assert named == {"larger pieces", "task fusion"}
