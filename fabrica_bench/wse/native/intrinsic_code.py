@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fabrica_bench.csl import ir
-from fabrica_bench.wse.intrinsics import scalar_type
+from fabrica_bench.wse.intrinsics import INTRINSIC_TABLE, intrinsic_cost, scalar_type
+from fabrica_bench.wse.native.memory_code import MemoryCode
 from fabrica_bench.wse.native.support import NativeUnsupported
+from fabrica_bench.wse.unit import registers_read
 
 if TYPE_CHECKING:
-    from fabrica_bench.wse.native.program_code import ImageContext
+    pass
 
 #: value and LLVM type of a result, or None
 Result = tuple[str, str] | None
@@ -48,21 +49,33 @@ _FILTER_GET = {"counter": 0, "state": 1, "pass_count": 2, "drop_count": 3}
 _LIBM = ("exp", "log", "sin", "cos", "tan", "tanh", "sqrt", "ceil", "floor", "pow")
 
 
-class IntrinsicCode:
+class IntrinsicCode(MemoryCode):
     """Part of `codegen.FunctionCode`."""
 
-    if TYPE_CHECKING:
-        context: ImageContext
-        half: str
-        call: Callable[..., str]
-        value: Callable[[str], str]
-        operand: Callable[[ir.Operand, str], str]
-        load_field: Callable[..., str]
-        address: Callable[..., str]
-        half_of_bits: Callable[[str], str]
-        round_half: Callable[[str], str]
-        from_memory: Callable[..., Any]
-        _guard: Callable[[str], None]
+    def _intrinsic(self, instr: ir.Intrinsic, live: set[int]) -> None:
+        entry = INTRINSIC_TABLE.get(instr.name)
+        if entry is None:
+            raise NativeUnsupported(f"intrinsic {instr.name!r}")
+        cost = intrinsic_cost(instr, self.costs)
+        self.flush_cost()
+        self.store_time()
+        if entry.synchronizes:
+            now = self.machine_field("now")
+            ahead = self.value(f"icmp sgt i64 {self.value('load i64, ptr %t')}, {now}")
+            go, wait = self.label("go"), self.label("sync")
+            self.emit(f"br i1 {ahead}, label %{wait}, label %{go}")
+            self.place(wait)
+            needed = (live - ({instr.dst.index} if instr.dst is not None else set())) | set(registers_read(instr))
+            self.suspend(needed, go)
+            self.place(go)
+        value = self.run_intrinsic(instr)
+        if instr.dst is not None and value is not None:
+            self.define(instr.dst, *value)
+        elif instr.dst is not None:
+            raise NativeUnsupported(f"the result of {instr.name}")
+        if entry.synchronizes:
+            self.load_time()
+        self.cost += cost
 
     def run_intrinsic(self, instr: ir.Intrinsic) -> Result:
         """Code of one intrinsic."""

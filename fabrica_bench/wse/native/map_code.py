@@ -6,51 +6,22 @@ frame, so that the loop can be suspended anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fabrica_bench.csl import ir
 from fabrica_bench.wse.code_cost import return_cost
+from fabrica_bench.wse.native.call_code import CallCode
+from fabrica_bench.wse.native.code_writer import llvm_of
 from fabrica_bench.wse.native.kernel_language import WORD
 from fabrica_bench.wse.native.support import NativeUnsupported
 from fabrica_bench.wse.unit import registers_read
 
 if TYPE_CHECKING:
-    from fabrica_bench.wse.costs import CostTable
-    from fabrica_bench.wse.native.program_code import ImageContext
+    pass
 
 
-class MapCode:
+class MapCode(CallCode):
     """Part of `codegen.FunctionCode`."""
-
-    if TYPE_CHECKING:
-        context: ImageContext
-        costs: CostTable
-        half: str
-        fn: ir.Function
-        call: Callable[..., str]
-        value: Callable[[str], str]
-        emit: Callable[[str], None]
-        operand: Callable[[ir.Operand, str], str]
-        dsd_operand: Callable[[ir.Operand], str]
-        load_field: Callable[..., str]
-        store_field: Callable[..., None]
-        frame_place: Callable[..., str]
-        label: Callable[[str], str]
-        place: Callable[[str], None]
-        suspend: Callable[..., None]
-        flush_cost: Callable[[], None]
-        store_time: Callable[[], None]
-        load_time: Callable[[], None]
-        symbol: Callable[..., str]
-        wrap: Callable[..., str]
-        half_of_bits: Callable[[str], str]
-        single_bits: Callable[[str], str]
-        to_word: Callable[..., str]
-        from_word: Callable[..., str]
-        _guard: Callable[[str], None]
-        _new_frame: Callable[..., str]
-        _slots: list[int]
 
     def _map(self, instr: ir.MapOp, live: set[int]) -> None:
         function = self.context.image.functions.get(instr.fn)
@@ -152,15 +123,15 @@ class MapCode:
             if source < 0:
                 if type_.kind == "dsd":
                     raise NativeUnsupported("@map with a DSD as a plain argument")
-                args.append(self.operand(arg.value, _kind(type_)))  # type: ignore[arg-type]
+                args.append(self.operand(arg.value, llvm_of(type_)))  # type: ignore[arg-type]
             else:
                 args.append(self._value_of(self.value(f"load i64, ptr {self._end_bits(source)}"), type_))
         result = function.result
         if result is not None and result.kind == "dsd":
             raise NativeUnsupported("@map of a function that returns a DSD")
         if instr.fn in self.context.simple:
-            typed = [f"{_kind(type_)} {text}" for type_, text in zip(function.registers, args, strict=False)]
-            kind = _kind(result) if result is not None else "void"
+            typed = [f"{llvm_of(type_)} {text}" for type_, text in zip(function.registers, args, strict=False)]
+            kind = llvm_of(result) if result is not None else "void"
             text = f"call {kind} @{self.symbol(instr.fn, True)}({', '.join(['ptr %pe', *typed])})"
             if kind == "void":
                 self.emit(text)
@@ -197,9 +168,3 @@ class MapCode:
         if type_.name != self.half:
             raise NativeUnsupported(f"@map over {type_.name} in a program of {self.half}")
         return self.call("fb_half_bits", "i64", "ptr %pe", f"double {value}")
-
-
-def _kind(type_: ir.ScalarType) -> str:
-    if type_.kind == "int":
-        return "i64"
-    return "float" if type_.bits == 32 else "double"
