@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabrica_bench.csl import ir
 from fabrica_bench.wse.native.code_writer import R_CALL, CodeWriter, llvm_of
-from fabrica_bench.wse.native.kernel_language import WORD
+from fabrica_bench.wse.native.kernel_builtins import WORD
 from fabrica_bench.wse.native.support import NativeUnsupported
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fabrica_bench.csl import ir
 from fabrica_bench.wse.memory import CALL_FRAME_BYTES
-from fabrica_bench.wse.native.kernel_language import WORD
+from fabrica_bench.wse.native.kernel_builtins import WORD
 from fabrica_bench.wse.native.support import NativeUnsupported
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from fabrica_bench.wse.native.arithmetic_code import ArithmeticCode
 from fabrica_bench.wse.native.code_writer import R_RETURN, R_STOP, llvm_of, word_literal
 from fabrica_bench.wse.native.dsd_code import DsdCode
 from fabrica_bench.wse.native.intrinsic_code import IntrinsicCode
-from fabrica_bench.wse.native.kernel_language import WORD
+from fabrica_bench.wse.native.kernel_builtins import WORD
 from fabrica_bench.wse.native.map_code import MapCode
 from fabrica_bench.wse.native.support import NativeUnsupported
 from fabrica_bench.wse.regions import Regions, find_regions, successors

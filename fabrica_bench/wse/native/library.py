@@ -18,7 +18,22 @@ import llvmlite.binding as llvm
 
 from fabrica_bench.wse.native.kernel_language import Kernel, StructLayout
 
-_SOURCES = ("state", "events", "numbers", "router", "ports", "operations", "element", "lanes")
+_SOURCES = (
+    "state",
+    "events",
+    "numbers",
+    "router",
+    "ports",
+    "intrinsics",
+    "operands",
+    "memory_operations",
+    "starting",
+    "operations",
+    "map",
+    "element",
+    "loop",
+    "lanes",
+)
 _LIBM = {
     "exp": 1,
     "log": 1,

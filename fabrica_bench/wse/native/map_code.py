@@ -12,7 +12,7 @@ from fabrica_bench.csl import ir
 from fabrica_bench.wse.code_cost import return_cost
 from fabrica_bench.wse.native.call_code import CallCode
 from fabrica_bench.wse.native.code_writer import llvm_of
-from fabrica_bench.wse.native.kernel_language import WORD
+from fabrica_bench.wse.native.kernel_builtins import WORD
 from fabrica_bench.wse.native.support import NativeUnsupported
 from fabrica_bench.wse.unit import registers_read
 
