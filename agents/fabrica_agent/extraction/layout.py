@@ -165,12 +165,23 @@ def _tile_params(
 def _is_memcpy(e: ast.Expr, tree: ast.File) -> bool:
     """Whether a value is the result of the memcpy module's `get_params`, directly or through a constant."""
     if isinstance(e, ast.Call) and isinstance(e.callee, ast.FieldAccess) and e.callee.name == "get_params":
-        return True
+        # Other modules of the library have a function of this name too.
+        return _imported(e.callee.base, tree) in (None, "<memcpy/get_params>")
     if isinstance(e, ast.Ident):
         for declaration in walk(tree):
             if isinstance(declaration, ast.VarDecl) and declaration.name == e.name and declaration.init is not None:
                 return not isinstance(declaration.init, ast.Ident) and _is_memcpy(declaration.init, tree)
     return False
+
+
+def _imported(e: ast.Expr, tree: ast.File) -> str | None:
+    """The module that an expression names, as far as the text shows it."""
+    for d in walk(tree):
+        if isinstance(d, ast.VarDecl) and isinstance(e, ast.Ident) and d.name == e.name:
+            match d.init:
+                case ast.BuiltinCall(name="import_module", args=[ast.StringLit(value=value), *_]):
+                    return value.decode()
+    return None
 
 
 def _export(call: ast.BuiltinCall, tensors: list[ExportFact], functions: list[FunctionFact]) -> None:

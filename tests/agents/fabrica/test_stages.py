@@ -11,6 +11,7 @@ from fabrica_agent.analyst import analyse
 from fabrica_agent.architect import design
 from fabrica_agent.cuda.source import parse
 from fabrica_agent.extraction.host import observe
+from fabrica_agent.extraction.layout import layout_facts
 from fabrica_agent.extractor import extract
 from fabrica_agent.records import BindingKind, Decomposition, FailureKind, Idiom
 from fabrica_agent.reviewer import review_compile, review_run
@@ -93,6 +94,23 @@ def test_layout_facts_come_from_the_syntax_tree() -> None:
     assert facts.entry.args == ("f32",)
     assert (facts.window.start, facts.window.end, facts.window.unblock) == ("start", "end", "unblock")
     assert facts.sizes["small"] == {"n": 512}
+
+
+def test_the_params_of_the_host_interface_are_told_from_those_of_other_modules() -> None:
+    """Several modules of the library have a `get_params`."""
+    layout = """
+const other = @import_module("<kernels/tally/layout>", .{});
+const host = @import_module("<memcpy/get_params>", .{ .width = 1, .height = 1 });
+layout {
+  @set_rectangle(1, 1);
+  const first = host.get_params(0);
+  @set_tile_code(0, 0, "pe.csl", .{ .a = first, .b = other.get_params(0, 0) });
+  @export_name("x", [*]f32, true);
+}
+"""
+    facts = layout_facts(layout, {})
+    assert facts.memcpy_param == "a"
+    assert [p.name for p in facts.params] == ["a", "b"]
 
 
 def test_the_analysis_names_idioms_and_the_design_binds_by_name() -> None:
