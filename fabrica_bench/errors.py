@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import errno
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 from enum import IntEnum, unique
 
 
@@ -131,3 +132,12 @@ def from_os_error(error: OSError) -> FabricaError:
         remedy="see `fabrica-bench doctor`",
         code=ExitCode.ENVIRONMENT,
     )
+
+
+def answer(work: Callable[[], int]) -> int:
+    """The exit code of a command: what `work` returns, or that of its `FabricaError`, which goes to standard error."""
+    try:
+        return work()
+    except FabricaError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return int(error.code)

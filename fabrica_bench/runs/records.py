@@ -156,19 +156,6 @@ class SessionEnded(_Record):
     detail: str = ""
 
 
-Record = Annotated[
-    SessionStarted
-    | JobStarted
-    | AgentEvent
-    | Evaluation
-    | CandidateRecord
-    | Measured
-    | VerdictRecord
-    | JobFailed
-    | SessionEnded,
-    Field(discriminator="record"),
-]
-
 AnyRecord = (
     SessionStarted
     | JobStarted
@@ -181,4 +168,4 @@ AnyRecord = (
     | SessionEnded
 )
 
-RECORD_ADAPTER: TypeAdapter[AnyRecord] = TypeAdapter(Record)
+RECORD_ADAPTER: TypeAdapter[AnyRecord] = TypeAdapter(Annotated[AnyRecord, Field(discriminator="record")])

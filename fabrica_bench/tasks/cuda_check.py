@@ -29,7 +29,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.errors import ExitCode, FabricaError, answer
 from fabrica_bench.tasks.cuda_harness import ARG_TYPES, OLDEST_ARCH, Argument, arguments, harness_source
 from fabrica_bench.tasks.oracle import Arrays
 from fabrica_bench.tasks.seeds import visible_seed
@@ -270,11 +270,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit code."""
     options = parser().parse_args(argv)
-    try:
-        return work(options)
-    except FabricaError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return int(error.code)
+    return answer(lambda: work(options))
 
 
 def work(options: argparse.Namespace) -> int:

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError
+from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError, answer
 from fabrica_bench.tasks.recording import VARIANTS, Variant
 from fabrica_bench.tasks.seeds import visible_seed
 from fabrica_bench.tasks.selection import list_tasks
@@ -171,11 +171,7 @@ def _jobs(tasks: Sequence[Task], options: argparse.Namespace) -> Iterator[tuple[
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit code."""
     options = parser().parse_args(argv)
-    try:
-        return work(options)
-    except FabricaError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return int(error.code)
+    return answer(lambda: work(options))
 
 
 def work(options: argparse.Namespace) -> int:
