@@ -149,9 +149,9 @@ class Budget(_Record):
     """
 
     evaluations: int = Field(ge=1)
-    wall_s: float = Field(gt=0)
+    wall_s: float = Field(gt=0, allow_inf_nan=False)  # JSON has no infinity: a run couldn't be continued
     tokens: int = Field(ge=0)
-    cost_usd: float | None = Field(default=None, ge=0)
+    cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     attempts: int | None = Field(default=None, ge=1)
     optimizations: int | None = Field(default=None, ge=0)
 

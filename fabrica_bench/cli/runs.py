@@ -38,27 +38,28 @@ def make_config(
     """A configuration from the options' words; `more` are further fields of `RunConfig`.
 
     Raises:
-        UnknownNameError: A word is none of its option's values, or there is no such agent.
+        FabricaError: A word is none of its option's values, or there is no such agent.
     """
     from fabrica_bench.plugins import find_agent
     from fabrica_bench.runs.config import RunConfig
 
-    return RunConfig(
-        agent=find_agent(agent).name,
-        tasks=tuple(tasks),
-        out=out,
-        toolchain=toolchain,
-        arch=checked_choice("--arch", arch, ("wse2", "wse3")),
-        size=size,
-        workflow=checked_choice("--workflow", workflow, WORKFLOWS),
-        repeat=repeat,
-        budget=make_budget(limits),
-        model=model_word(model),
-        requests_per_minute=requests_per_minute,
-        jobs=jobs,
-        key_file=key,
+    fields = {
+        "agent": find_agent(agent).name,
+        "tasks": tuple(tasks),
+        "out": out,
+        "toolchain": toolchain,
+        "arch": checked_choice("--arch", arch, ("wse2", "wse3")),
+        "size": size,
+        "workflow": checked_choice("--workflow", workflow, WORKFLOWS),
+        "repeat": repeat,
+        "budget": make_budget(limits),
+        "model": model_word(model),
+        "requests_per_minute": requests_per_minute,
+        "jobs": jobs,
+        "key_file": key,
         **more,
-    )
+    }
+    return RunConfig.checked(fields)
 
 
 def make_budget(limits: Sequence[str]) -> Budget:
@@ -83,6 +84,7 @@ def make_budget(limits: Sequence[str]) -> Budget:
         raise FabricaError(
             f"{'.'.join(map(str, first['loc']))}={first['input']!r}: {first['msg']}",
             place="--budget",
+            remedy="leave the limit out for the default; see `fabrica-bench run --help`",
             code=ExitCode.USAGE,
         ) from error
 

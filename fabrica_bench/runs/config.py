@@ -5,17 +5,22 @@ from __future__ import annotations
 import hashlib
 import random
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.models.selection import NO_MODEL
 from fabrica_bench.plugins import Budget, Workflow
 
 DEFAULT_BUDGET: Final = Budget(evaluations=20, wall_s=300.0, tokens=200_000)
 
 OptionName = Annotated[str, StringConstraints(pattern=re.compile(r"^[a-z][a-z0-9_-]{0,40}$").pattern)]
+
+OTHER_OPTIONS: Final = {"requests_per_minute": "rpm", "key_file": "key", "tasks_dir": "tasks", "options": "option"}
+"""Options of the command line that aren't named like their field."""
 
 
 class RunConfig(BaseModel):
@@ -59,15 +64,35 @@ class RunConfig(BaseModel):
     shuffle: bool = False
     budget: Budget = DEFAULT_BUDGET
     model: str = NO_MODEL
-    requests_per_minute: float | None = Field(default=None, gt=0)
+    requests_per_minute: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     options: dict[OptionName, str] = Field(default_factory=dict)
     study: str = ""
     jobs: int = Field(default=2, ge=1)
     key_file: Path | None = None
     tasks_dir: Path | None = None
-    max_cost: float | None = Field(default=None, gt=0)
+    max_cost: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     cluster: str | None = None
     replay: Path | None = None
+
+    @classmethod
+    def checked(cls, fields: Mapping[str, object]) -> RunConfig:
+        """From what a user gave.
+
+        Raises:
+            FabricaError: A value is none of its field's; it names the option.
+        """
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = str(first["loc"][0])
+            option = OTHER_OPTIONS.get(name, name.replace("_", "-"))
+            raise FabricaError(
+                f"{first['input']!r}: {first['msg']}",
+                place=f"--{option}",
+                remedy="see the command with --help",
+                code=ExitCode.USAGE,
+            ) from error
 
     def frozen(self) -> dict[str, object]:
         """The fields that decide results, as JSON values; a resumed run must have the same."""

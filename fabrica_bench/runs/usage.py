@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
+
+
+MOST: Final = 1e15
+"""More tokens or dollars in one call are no sensible number. Sums of what an agent may log stay below 2**63."""
 
 
 class Usage(BaseModel):
@@ -50,5 +54,5 @@ def total_usage(parts: Iterable[Usage]) -> Usage:
 
 
 def _number(value: Any) -> float | None:
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MOST
     return float(value) if good else None

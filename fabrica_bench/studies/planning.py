@@ -192,18 +192,20 @@ def _run(
             f"arm {arm.name}: no task of {' '.join(arm.filter)} is written",
             remedy="`fabrica-bench list` shows the tasks that are",
         )
-    config = RunConfig(
-        agent=agent,
-        tasks=tuple(tasks[:limit]),
-        out=out,
-        toolchain=arm.toolchain,
-        arch=arm.arch,
-        size=arm.size,
-        workflow=arm.workflow,
-        budget=DEFAULT_BUDGET if control else _budget(arm),
-        options={} if control else dict(arm.options),
-        study=study.name if control else f"{study.name}/{arm.name}",
-        **fields,
+    config = RunConfig.checked(
+        {
+            "agent": agent,
+            "tasks": tuple(tasks[:limit]),
+            "out": out,
+            "toolchain": arm.toolchain,
+            "arch": arm.arch,
+            "size": arm.size,
+            "workflow": arm.workflow,
+            "budget": DEFAULT_BUDGET if control else _budget(arm),
+            "options": {} if control else dict(arm.options),
+            "study": study.name if control else f"{study.name}/{arm.name}",
+            **fields,
+        }
     )
     label = str(out.relative_to(root)) if control else arm.name
     return PlannedRun(label, arm, control, config, _finished(config), unwritten)

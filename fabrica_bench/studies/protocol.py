@@ -34,9 +34,9 @@ class ArmBudget(_Model):
     """
 
     evaluations: int | None = Field(default=None, ge=1)
-    wall_s: float | None = Field(default=None, gt=0)
+    wall_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     tokens: int | None = Field(default=None, ge=0)
-    cost_usd: float | None = Field(default=None, ge=0)
+    cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     attempts: int | None = Field(default=None, ge=1)
     optimizations: int | None = Field(default=None, ge=0)
 

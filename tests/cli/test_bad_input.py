@@ -45,6 +45,13 @@ def test_an_unknown_agent_names_the_near_one(cli):
         (["--toolchain", "embeded"], ["embeded", "embedded"]),
         (["--workflow", "W9"], ["W9", "W1"]),
         (["--size", "smal"], ["smal", "small"]),
+        (["--max-cost", "nan"], ["--max-cost", "nan"]),
+        (["--max-cost", "inf"], ["--max-cost", "inf"]),
+        (["--max-cost", "-1"], ["--max-cost", "-1"]),
+        (["--rpm", "inf"], ["--rpm", "inf"]),
+        (["--seed", str(1 << 63)], ["--seed", "9223372036854775808"]),
+        (["--budget", "wall_s=inf"], ["--budget", "wall_s", "inf"]),
+        (["--budget", "cost_usd=nan"], ["--budget", "cost_usd", "nan"]),
     ],
 )
 def test_an_unknown_value_names_the_known_ones(cli, tmp_path, words, mentions):

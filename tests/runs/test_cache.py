@@ -208,7 +208,7 @@ def test_a_model_call_through_the_harness_costs_what_its_reply_says() -> None:
 
 
 def test_nonsense_in_an_agents_account_counts_as_nothing() -> None:
-    for value in (float("nan"), -1, "3", True, None, [1]):
+    for value in (float("nan"), float("inf"), 1e308, 10**400, -1, "3", True, None, [1]):
         assert Usage().plus({"input_tokens": value, "cost_usd": value}) == Usage(calls=1)
 
 

@@ -27,7 +27,7 @@ from fabrica_bench.cli.app import (
     use_tasks,
 )
 from fabrica_bench.cli.console import Column
-from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.errors import ExitCode
 
 if TYPE_CHECKING:
     from fabrica_bench.runs.config import RunConfig
@@ -124,8 +124,6 @@ def run(
 
     use_tasks(tasks)
     names, broken = chosen_tasks(filters or [], limit)
-    if max_cost is not None and max_cost <= 0:
-        raise FabricaError("a cost limit is above zero", place="--max-cost", remedy="leave it out for no limit")
     config = make_config(
         agent=agent,
         tasks=names,
