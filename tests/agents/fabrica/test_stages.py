@@ -28,9 +28,10 @@ def view_of(name: str, workflow: Any = "W1", size: str = "small") -> TaskView:
 class Tools:
     """Answers from a script: a list of outcomes for successive runs; compiling always works unless told otherwise."""
 
-    def __init__(self, runs: list[VisibleRun], compiles: bool = True) -> None:
+    def __init__(self, runs: list[VisibleRun], compiles: bool = True, hot: str = "") -> None:
         self.runs = runs
         self.compiles = compiles
+        self.hot = hot
         self.calls: list[tuple[str, dict[str, str]]] = []
         self.events: list[str] = []
 
@@ -43,7 +44,10 @@ class Tools:
         return self.runs.pop(0) if len(self.runs) > 1 else self.runs[0]
 
     def profile(self, files: Mapping[str, str]) -> str:
-        return "no profile"
+        """All cycles in the lines with `hot`."""
+        self.calls.append(("profile", dict(files)))
+        lines = enumerate(files["pe.csl"].splitlines(), 1)
+        return "\n".join(f"  pe.csl:{number}: 100" for number, line in lines if self.hot and self.hot in line)
 
     def log(self, event: str, **data: Any) -> None:
         self.events.append(event)
@@ -224,7 +228,26 @@ def test_w2_rewrites_the_given_text_and_keeps_only_what_is_faster() -> None:
     runs = [VALID.model_copy(update={"cycles": c}) for c in (1000, 400, 500)]
     tools = Tools(runs)
     candidate = FabricaAgent().translate(view, tools, BUDGET)
-    assert candidate.files == tools.calls[1][1]
+    assert candidate.files == [files for kind, files in tools.calls if kind == "run"][1]
     assert "@map(" in candidate.files["pe.csl"]
     slower = Tools([VALID.model_copy(update={"cycles": c}) for c in (1000, 1001)])
     assert FabricaAgent().translate(view, slower, BUDGET).files == {n: view.files[n] for n in view.editable}
+
+
+HOT_FILL, HOT_UPDATE = "tile[k * Nt + i] = 0.0;", "@fmacs(tile_column, tile_column, left_column, -factor_j);"
+
+
+@pytest.mark.parametrize(("hot", "other"), [(HOT_FILL, HOT_UPDATE), (HOT_UPDATE, HOT_FILL)])
+def test_the_optimizer_begins_where_the_profile_shows_the_time(hot: str, other: str) -> None:
+    tools = Tools([VALID], hot=hot)
+    FabricaAgent().translate(view_of("Cholesky", "W2"), tools, Budget(evaluations=3, wall_s=120, tokens=0))
+    assert [kind for kind, _ in tools.calls] == ["run", "profile", "run"]
+    first = tools.calls[2][1]["pe.csl"]
+    assert hot not in first
+    assert other in first
+
+
+def test_a_profile_is_an_evaluation_of_the_budget() -> None:
+    tools = Tools([VALID])
+    FabricaAgent().translate(view_of("Cholesky", "W2"), tools, Budget(evaluations=2, wall_s=120, tokens=0))
+    assert [kind for kind, _ in tools.calls] == ["run", "profile"]
