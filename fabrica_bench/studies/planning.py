@@ -12,10 +12,13 @@ from fabrica_bench.models.selection import NO_MODEL
 from fabrica_bench.plugins import Budget, load_plugins
 from fabrica_bench.runs.config import DEFAULT_BUDGET, RunConfig
 from fabrica_bench.runs.execution import finished_jobs
+from fabrica_bench.runs.opening import check_config
 from fabrica_bench.runs.store import MANIFEST_NAME, RunStore
 from fabrica_bench.studies.catalogue import catalogue_tasks
 from fabrica_bench.studies.protocol import Arm, Study
-from fabrica_bench.tasks import list_tasks, parse_filters
+from fabrica_bench.tasks import Task, list_tasks, parse_filters
+from fabrica_bench.toolchains import get_toolchain
+from fabrica_bench.toolchains.registry import TOOLCHAIN_NAMES
 
 CONTROL_FOLDER: Final = "controls"
 EVALUATION_S: Final = 2.0
@@ -129,11 +132,12 @@ def plan_study(
         prices: For the estimate of the cost.
         replay: Finished run whose candidates a `replay` study scores.
         model: Of the agent in every arm, see `RunConfig`; controls have none.
-        only_shown: The plan won't be run, so a `replay` study needs no run yet.
+        only_shown: The plan won't be run, so a `replay` study needs no run yet, nor an arm its toolchain.
         overrides: Further fields of every `RunConfig`, e.g. `cluster`.
 
     Raises:
-        FabricaError: The agent or a control isn't installed, no task of an arm is written, or a replay names no run.
+        FabricaError: The agent or a control isn't installed, no task of an arm is written, a replay names no run, or
+            an arm asks for what its tasks or this machine don't have: said before the first arm runs.
     """
     agents, _ = load_plugins()
     for name in (agent, *study.controls):
@@ -154,8 +158,10 @@ def plan_study(
     runs: list[PlannedRun] = []
     written = list_tasks()
     for arm in study.arms:
+        if not (only_shown and arm.toolchain in TOOLCHAIN_NAMES):
+            get_toolchain(arm.toolchain)
         conditions = parse_filters(arm.filter)
-        tasks = [task.name for task in written if all(condition.matches(task.spec) for condition in conditions)]
+        tasks = [task for task in written if all(condition.matches(task.spec) for condition in conditions)]
         for control in study.controls:
             folder = control_folder(out, arm, control)
             if all(run.config.out != folder for run in runs):  # arms under the same conditions share their controls
@@ -179,14 +185,14 @@ def _run(
     arm: Arm,
     agent: str,
     out: Path,
-    tasks: list[str],
+    tasks: list[Task],
     limit: int | None,
     fields: Mapping[str, Any],
     *,
     root: Path,
     control: bool = False,
 ) -> PlannedRun:
-    unwritten = tuple(entry.name for entry in catalogue_tasks(arm) if entry.name not in tasks)
+    unwritten = tuple(entry.name for entry in catalogue_tasks(arm) if entry.name not in {task.name for task in tasks})
     if not tasks:
         raise FabricaError(
             f"arm {arm.name}: no task of {' '.join(arm.filter)} is written",
@@ -195,7 +201,7 @@ def _run(
     config = RunConfig.checked(
         {
             "agent": agent,
-            "tasks": tuple(tasks[:limit]),
+            "tasks": tuple(task.name for task in tasks[:limit]),
             "out": out,
             "toolchain": arm.toolchain,
             "arch": arm.arch,
@@ -207,6 +213,7 @@ def _run(
             **fields,
         }
     )
+    check_config(config, tasks[:limit])
     label = str(out.relative_to(root)) if control else arm.name
     return PlannedRun(label, arm, control, config, _finished(config), unwritten)
 

@@ -14,7 +14,7 @@ CONTROLS: Final = REQUIRED_CONTROLS
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,60}$")]
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, strict=True)]
 
 
 class _Model(BaseModel):
@@ -32,6 +32,8 @@ class ArmBudget(_Model):
         attempts: Different programs that may be evaluated until one is valid on the visible inputs.
         optimizations: Different programs that may be evaluated after that.
     """
+
+    model_config = ConfigDict(strict=True)  # `yes` is no number
 
     evaluations: int | None = Field(default=None, ge=1)
     wall_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)

@@ -108,6 +108,11 @@ def own_study(tmp_path: Path, **changes: object) -> Path:
         ({"colour": "red"}, "colour"),
         ({"arms": [{"name": "a", "what": "b", "filter": ["set=core"], "denominator": 3}], "compare": []}, "give 28"),
         ({"arms": [{"name": "a", "what": "b", "filter": ["set=cores"]}], "compare": []}, "cores"),
+        ({"arms": [{"name": "a", "what": "b", "filter": ["level=1"], "repeat": True}], "compare": []}, "repeat"),
+        (
+            {"arms": [{"name": "a", "what": "b", "filter": ["level=1"], "budget": {"tokens": True}}], "compare": []},
+            "tokens",
+        ),
     ],
 )
 def test_a_study_that_is_none_names_the_file_and_the_field(tmp_path, changes, message):
@@ -115,6 +120,25 @@ def test_a_study_that_is_none_names_the_file_and_the_field(tmp_path, changes, me
     with pytest.raises(FabricaError) as caught:
         load_study(str(path))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"size": "gigantic"}, "unknown size of ReLU-1PE 'gigantic'"),
+        ({"toolchain": "embeded"}, "unknown toolchain 'embeded'"),
+    ],
+)
+def test_an_arm_that_cannot_run_is_refused_before_the_first_one_runs(tmp_path, wrong, message):
+    arms = [{"name": name, "what": name, "filter": ["name=ReLU-1PE"]} for name in ("first", "second")]
+    arms[1].update(wrong)
+    path = tmp_path / "late.yaml"
+    data = {"schema_version": 1, "name": "late", "title": "Late", "question": "When?", "arms": arms}
+    path.write_text(yaml.safe_dump(data), encoding="utf-8")
+    for only_shown in (True, False):
+        with pytest.raises(FabricaError, match=message):
+            plan_study(load_study(str(path)), agent="null", out=tmp_path / "out", only_shown=only_shown)
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_unknown_study_names_the_near_ones():
