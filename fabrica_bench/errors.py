@@ -11,6 +11,7 @@ import errno
 import sys
 from collections.abc import Callable, Iterable
 from enum import IntEnum, unique
+from typing import Final
 
 
 @unique
@@ -105,6 +106,16 @@ def near_matches(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
     return [by_folded[candidate] for candidate in folded]
 
 
+LIMITS: Final = {
+    errno.EFBIG: "raise the limit on the size of files (`ulimit -f`); finished work is kept, run again to continue",
+    errno.EMFILE: "raise the limit on open files (`ulimit -n`), or use fewer --jobs",
+    errno.ENFILE: "the machine has too many open files: close some programs, or use fewer --jobs",
+    errno.ENOMEM: "free some memory, or use fewer --jobs; finished work is kept, run again to continue",
+    errno.EAGAIN: "raise the limit on processes (`ulimit -u`), or use fewer --jobs",
+}
+"""What to do about a limit, by the error of the system."""
+
+
 def from_os_error(error: OSError) -> FabricaError:
     """Turn an operating-system error into one message that names the file and the remedy."""
     place = error.filename if isinstance(error.filename, str) else None
@@ -114,6 +125,10 @@ def from_os_error(error: OSError) -> FabricaError:
             place=place,
             remedy="free some space or choose another folder with --out; finished work is kept, run again to continue",
             code=ExitCode.ENVIRONMENT,
+        )
+    if error.errno in LIMITS:
+        return FabricaError(
+            (error.strerror or str(error)).lower(), place=place, remedy=LIMITS[error.errno], code=ExitCode.ENVIRONMENT
         )
     if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
         return FabricaError(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -332,34 +334,58 @@ def test_a_job_that_dies_is_tried_again_and_then_blamed_on_the_harness(
     assert isinstance(again.rows[0].verdict, Valid)
 
 
-def test_a_full_disk_stops_the_run_with_one_message_and_owes_the_rest(
-    config: Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import errno
-
-    real_write = os.write
-    budget = [6000]
-
-    def write(descriptor: int, data: bytes) -> int:
-        target = os.readlink(f"/proc/self/fd/{descriptor}")
-        if target.endswith("records.jsonl"):
-            budget[0] -= len(data)
-            if budget[0] < 0:
-                real_write(descriptor, bytes(data)[:10])
-                raise OSError(errno.ENOSPC, "No space left on device")
-        return real_write(descriptor, data)
-
-    monkeypatch.setattr(os, "write", write)
-    with pytest.raises(FabricaError, match="no space left") as caught:
-        execute_run(config(repeat=5))
+def test_a_file_that_cannot_grow_stops_the_run_with_one_message_and_owes_the_rest(config: Config) -> None:
+    """A real limit on the size of files, which cuts a record at any byte, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6000, before[1]))
+    try:
+        with pytest.raises(FabricaError, match="file too large") as caught:
+            execute_run(config(repeat=3))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert caught.value.code == ExitCode.ENVIRONMENT
-    monkeypatch.setattr(os, "write", real_write)
-    interrupted = account(config(repeat=5))
+    assert "ulimit -f" in str(caught.value)
+    interrupted = account(config(repeat=3))
     assert interrupted.lost > 0
-    assert execute_run(config(repeat=5)).valid == 5
-    finished = account(config(repeat=5))
+    assert execute_run(config(repeat=3)).valid == 3
+    finished = account(config(repeat=3))
     assert (finished.lost, finished.twice) == (0, 0)
-    assert finished.started <= 5 + interrupted.lost  # what had its verdict was not begun again
+    assert finished.started <= 3 + interrupted.lost  # what had its verdict was not begun again
+
+
+def test_a_full_disk_stops_the_run_with_one_message_and_owes_the_rest(config: Config, small_disk: Path) -> None:
+    settings = config(repeat=2, out=small_disk / "run")
+    filled = small_disk / "filler"
+
+    def fill(event: RunEvent) -> None:
+        if event.kind is EventKind.JOB_FINISHED and not filled.exists():
+            with contextlib.suppress(OSError), filled.open("wb", buffering=0) as stream:
+                while True:
+                    stream.write(bytes(1000))
+
+    with pytest.raises(FabricaError, match="no space left on the device") as caught:
+        execute_run(settings, fill)
+    assert caught.value.code == ExitCode.ENVIRONMENT
+    assert 1 <= len(load_summary(settings.out).rows) < 2
+    filled.unlink()
+    assert execute_run(settings).valid == 2
+    finished = account(settings)
+    assert (finished.lost, finished.twice) == (0, 0)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file system with little room; skips where none can be mounted."""
+    monkeypatch.setattr(opening, "MIN_FREE_BYTES", 1 << 16)
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(place)]
+    if os.getuid() != 0 or shutil.which("mount") is None or subprocess.run(mount, check=False).returncode != 0:
+        pytest.skip("only root may mount a file system")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
 
 
 def test_too_little_space_to_begin_is_said_before_the_start(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
