@@ -10,7 +10,6 @@ Writes one JSON object per run to standard output: `{"returncode": ..., "timed_o
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import signal
@@ -21,10 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from fabrica_bench.compat import cs_python
+from fabrica_bench.compat.warming import warm_modules, warm_up
 from fabrica_bench.wse.selection import warm_native
-
-WARM_MODULES: Final = ("numpy", "argparse", "fabrica_bench.compat.runtime", "fabrica_bench.compat.sdk_layout")
-"""What every run imports anyway; read-only state, shared by forking."""
 
 OUTPUT_SUFFIXES: Final = (".stdout", ".stderr")
 
@@ -35,11 +32,14 @@ def output_files(workdir: Path) -> tuple[Path, Path]:
     return stdout, stderr
 
 
+prepare = warm_up
+"""What a process does first that will fork for batches."""
+
+
 def main() -> int:
     """Run the batch; the exit status says only whether the batch itself worked."""
     request = json.load(sys.stdin)
-    for name in WARM_MODULES:
-        importlib.import_module(name)
+    warm_modules()
     warm_native(Path(request["artifact"]) if request.get("artifact") else None)
     for run in request["runs"]:
         sys.stdout.write(json.dumps(_supervise(run)) + "\n")

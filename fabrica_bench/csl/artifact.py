@@ -69,10 +69,27 @@ def load_program(folder: str | os.PathLike[str]) -> ir.Program:
     except OSError as problem:
         reason = (problem.strerror or str(problem)).lower()
         raise ArtifactError(f"the compiled program can't be read: {reason}", place=str(path)) from None
+    if _kept and _kept[0] == data:
+        return _kept[1]
     try:
         return decode_program(data)
     except CodecError as problem:
         raise ArtifactError(f"not a valid compiled program: {problem}", place=str(path), remedy=_REMEDY) from None
+
+
+_kept: tuple[bytes, ir.Program] | tuple[()] = ()
+
+
+def keep_program(folder: str | os.PathLike[str]) -> ir.Program:
+    """`load_program`, and keep the program for the forks of this process: each runs it once, from its own copy of the file.
+
+    Raises:
+        ArtifactError: As `load_program`.
+    """
+    global _kept
+    program = load_program(folder)
+    _kept = (Path(folder, PROGRAM_FILE).read_bytes(), program)
+    return program
 
 
 def encode_program(program: ir.Program) -> bytes:

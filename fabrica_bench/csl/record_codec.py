@@ -18,9 +18,12 @@ import operator
 import struct
 import types
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Literal, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
 Json = Any
+
+_hints = cache(get_type_hints)
 
 
 class CodecError(ValueError):
@@ -168,7 +171,7 @@ class RecordCodec:
         return found
 
     def _build_record(self, cls: type) -> Coder:
-        hints = get_type_hints(cls)
+        hints = _hints(cls)
         name = cls.__name__
         names = self.fields[name]
         coders = [self.coder(hints[field]) for field in names]

@@ -49,6 +49,7 @@ from fabrica_bench.tasks import load_task
 from fabrica_bench.tasks.spec import Arch
 from fabrica_bench.toolchains import get_toolchain
 from fabrica_bench.toolchains.processes import adopt_orphans, kill_orphans
+from fabrica_bench.toolchains.starter import close_starters
 
 LOG_LIMIT: Final = 4000
 """Characters of toolchain output that an agent and the records get per evaluation."""
@@ -187,7 +188,8 @@ class Job:
         except AgentFailure as failure:
             return NotScored(blame=Blame.AGENT, reason=f"the agent failed: {failure}")
         finally:
-            # Nothing that the agent left running may see what comes next.
+            # Nothing that the agent left running may see what comes next. Starters are children of ours, too.
+            close_starters()
             kill_orphans()
         if answer.candidate is None:
             if gate.failure is not None:

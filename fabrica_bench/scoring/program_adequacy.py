@@ -40,7 +40,6 @@ from fabrica_bench.toolchains.commands import stage_run
 from fabrica_bench.toolchains.embedded import embedded_toolchain
 from fabrica_bench.toolchains.processes import run_process, scrubbed_environment
 from fabrica_bench.toolchains.protocol import BuildOptions, BuildResult, RunRequest, RunResult, Toolchain
-from fabrica_bench.toolchains.warm import warm_toolchain
 from fabrica_bench.version import __version__
 
 DEADLINE_S: Final = 300.0
@@ -157,7 +156,7 @@ class _Trial:
 
     def __init__(self, task: Task, size: str, arch: Arch, key: HeldOutKey) -> None:
         self.task = task
-        self.witness = _Witness(warm_toolchain(), task)
+        self.witness = _Witness(embedded_toolchain(), task)
         self.conditions = Conditions(task, self.witness, arch, size)
         self.scorer = Scorer(self.conditions)
         self.cases: tuple[InputCase, ...] = (*visible_cases(task), *held_out_cases(task, held_out_seeds(task, key)))

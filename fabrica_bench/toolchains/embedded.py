@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +24,7 @@ from fabrica_bench.toolchains.commands import (
 )
 from fabrica_bench.toolchains.landlock import Confinement, describe_confinement, python_paths
 from fabrica_bench.toolchains.processes import (
+    NEW_PROGRAM,
     Limits,
     ProcessResult,
     cut_output,
@@ -33,8 +35,12 @@ from fabrica_bench.toolchains.processes import (
 )
 from fabrica_bench.toolchains.protocol import BuildOptions, BuildResult, RunRequest, RunResult
 from fabrica_bench.toolchains.seccomp import describe_calls
+from fabrica_bench.toolchains.starter import Access, StarterUnavailable, how_children_start, run_forked
 from fabrica_bench.version import __version__
 from fabrica_bench.wse.selection import confined_native, keep_code
+
+PYTHON: Final = (sys.executable, "-P", "-m")
+"""-P keeps the bundle's folder, which holds candidate files, off the children's import path."""
 
 EMBEDDED_LIMITS: Final = Limits(cpu_s=300, address_space=8 << 30, file_size=512 << 20, processes=64, open_files=256)
 
@@ -45,17 +51,32 @@ CODE_NAME: Final = "code"
 PRIVATE_CODE_VARIABLE: Final = "FABRICA_PRIVATE_CODE"
 
 CYCLES_VARIABLE: Final = "FABRICA_SIM_MAX_CYCLES"
+
+CHILD_MODULES: Final = ("fabrica_bench.compat.batch", "fabrica_bench.compat.cslc", "fabrica_bench.csl.driver")
+"""What builds and batches import, for a starter."""
+
 START_ALLOWANCE_S: Final = 60.0
 """Wall-clock time that a batch may take to start, beyond the deadlines of its runs."""
 
 
 @dataclass(frozen=True)
 class EmbeddedToolchain(CommandToolchain):
-    """Confined by Landlock where the kernel has it, and with several runs in one start (see `batch`)."""
+    """Confined by Landlock where the kernel has it, and with several runs in one start (see `batch`).
+
+    Attributes:
+        forks: Start children as forks (see `starter`) where that is possible; with the same results.
+    """
+
+    forks: bool = True
 
     def isolation(self) -> dict[str, str]:
         """What confines the children."""
-        return isolation_report(self.limits, confinement=describe_confinement(network=False), calls=describe_calls())
+        return isolation_report(
+            self.limits,
+            start=how_children_start() if self.forks else NEW_PROGRAM,
+            confinement=describe_confinement(network=False),
+            calls=describe_calls(),
+        )
 
     def build(self, bundle: Path, options: BuildOptions) -> BuildResult:
         """Compile the bundle in place.
@@ -97,7 +118,7 @@ class EmbeddedToolchain(CommandToolchain):
         code.mkdir(exist_ok=True)
         orders.write_text(json.dumps({"artifact": str(program), "runs": runs}), encoding="utf-8")
         result = self._confined(
-            [sys.executable, "-P", "-m", "fabrica_bench.compat.batch"],
+            [*PYTHON, "fabrica_bench.compat.batch"],
             parent,
             START_ALLOWANCE_S + sum(request.deadline_s for request in requests),
             write=[parent],
@@ -147,11 +168,30 @@ class EmbeddedToolchain(CommandToolchain):
     ) -> ProcessResult:
         paths = python_paths(hidden=secret_roots())
         variables, code = confined_native()
-        with Confinement(read=[*paths.read, *code], listed=paths.listed, write=write, network=False) as confinement:
+        shared = {**self.environment, **variables}
+        environment = scrubbed_environment(workdir, {**shared, **(extra or {})})
+        access = Access((*paths.read, *code), paths.listed, tuple(write))
+        if self.forks and tuple(argv[: len(PYTHON)]) == PYTHON:
+            with contextlib.suppress(StarterUnavailable):
+                return run_forked(
+                    argv[len(PYTHON)],
+                    argv[len(PYTHON) + 1 :],
+                    modules=CHILD_MODULES,
+                    shared=shared,
+                    workdir=workdir,
+                    environment=environment,
+                    limits=self.limits,
+                    deadline_s=deadline_s,
+                    stdin=stdin,
+                    access=access,
+                )
+        with Confinement(
+            read=access.read, listed=access.listed, write=access.write, network=access.network
+        ) as confinement:
             return run_process(
                 argv,
                 workdir=workdir,
-                environment=scrubbed_environment(workdir, {**self.environment, **variables, **(extra or {})}),
+                environment=environment,
                 limits=self.limits,
                 deadline_s=deadline_s,
                 stdin=stdin,
@@ -161,12 +201,10 @@ class EmbeddedToolchain(CommandToolchain):
 
 def embedded_toolchain() -> EmbeddedToolchain:
     """The embedded back end; it is always available."""
-    # -P keeps the bundle's folder, which holds candidate files, off the children's import path.
-    python = (sys.executable, "-P", "-m")
     return EmbeddedToolchain(
         name="embedded",
-        cslc=(*python, "fabrica_bench.compat.cslc"),
-        cs_python=(*python, "fabrica_bench.compat.cs_python"),
+        cslc=(*PYTHON, "fabrica_bench.compat.cslc"),
+        cs_python=(*PYTHON, "fabrica_bench.compat.cs_python"),
         environment=python_environment(),
         description={
             "toolchain": "embedded",

@@ -15,6 +15,7 @@ import secrets
 import selectors
 import signal
 import site
+import socket
 import subprocess
 import sys
 import threading
@@ -24,7 +25,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import IO, Final
+from typing import IO, Final, cast
+
+from fabrica_bench.toolchains.forked import ForkedProcess, Work
 
 MARKER: Final = "FABRICA_CHILD"
 """Environment variable with a random value per child, after those of the processes it descends from: finds
@@ -40,6 +43,9 @@ _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _CHUNK: Final = 1 << 16
+_LIBC: Final = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+NEW_PROGRAM: Final = "each a new program"
 
 
 @dataclass(frozen=True)
@@ -150,9 +156,7 @@ def adopt_orphans() -> bool:
 
     Only for a process that is wholly ours, such as a job: see `kill_orphans`.
     """
-    if sys.platform != "linux":
-        return False
-    return bool(ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    return _LIBC is not None and bool(_LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
 
 
 def kill_orphans() -> int:
@@ -182,12 +186,16 @@ def kill_orphans() -> int:
 
 
 def _children(parent: int) -> set[int]:
-    try:
-        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return set()
-    facts = {pid: _process_facts(pid) for pid in pids}
+    facts = {pid: _process_facts(pid) for pid in _processes()}
     return {pid for pid, fact in facts.items() if fact is not None and fact[1] == parent}
+
+
+def _processes() -> list[int]:
+    """All of the machine; none without /proc."""
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
 
 
 def cut_output(data: bytes) -> str:
@@ -197,9 +205,12 @@ def cut_output(data: bytes) -> str:
     return tail.text()
 
 
-def isolation_report(limits: Limits, *, confinement: str = "none", calls: str = "not confined") -> dict[str, str]:
+def isolation_report(
+    limits: Limits, *, start: str = NEW_PROGRAM, confinement: str = "none", calls: str = "not confined"
+) -> dict[str, str]:
     """What confines a child started here, for the records."""
     return {
+        "start": start,
         "session": "own session and process group, tree killed at the deadline",
         "environment": "scrubbed",
         "working directory": "private",
@@ -214,42 +225,50 @@ class ChildProcess:
     """A running child; leaving the `with` block kills its whole tree and waits until it is gone.
 
     Args:
-        argv: Program and arguments.
+        program: Program and arguments; or what a fork of this process does in its place. Only a process that has one
+            thread, has adopted its orphans and has no other child may fork: whatever lives below it is the child's.
         workdir: Working directory.
         environment: The complete environment (see `scrubbed_environment`).
         limits: Resource limits.
         interactive: Open a pipe to its standard input; otherwise that is `stdin`.
-        stdin: File to read as standard input; None for an empty one.
+        stdin: File to read as standard input, or a socket; None for an empty one.
         confine: Called in the child before it starts the program, e.g. to restrict its file access.
     """
 
     def __init__(
         self,
-        argv: Sequence[str],
+        program: Sequence[str] | Work,
         *,
         workdir: Path,
         environment: Mapping[str, str],
         limits: Limits,
         interactive: bool = False,
-        stdin: Path | None = None,
+        stdin: Path | socket.socket | None = None,
         confine: Callable[[], None] | None = None,
     ) -> None:
         self._token = secrets.token_hex(16)
         self._gone = False
+        self._forked = callable(program)
         self.started = time.monotonic()
+        marked = {**environment, MARKER: _marker_chain(self._token)}
+        setup = child_setup(limits, os.getpid(), confine)
+        self.popen: subprocess.Popen[bytes] | ForkedProcess
         try:
-            with open(os.devnull if stdin is None else stdin, "rb") as source, _interrupts_held():
-                self.popen: subprocess.Popen[bytes] = subprocess.Popen(
-                    list(argv),
-                    cwd=workdir,
-                    env={**environment, MARKER: _marker_chain(self._token)},
-                    stdin=subprocess.PIPE if interactive else source,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    start_new_session=True,
-                    close_fds=True,
-                    preexec_fn=child_setup(limits, os.getpid(), confine),
-                )
+            with _source(stdin) as source, _interrupts_held():
+                if callable(program):
+                    self.popen = ForkedProcess(program, workdir=workdir, environment=marked, stdin=source, setup=setup)
+                else:
+                    self.popen = subprocess.Popen(
+                        list(program),
+                        cwd=workdir,
+                        env=marked,
+                        stdin=subprocess.PIPE if interactive else source,
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE,
+                        start_new_session=True,
+                        close_fds=True,
+                        preexec_fn=setup,
+                    )
         except KeyboardInterrupt:
             if hasattr(self, "popen"):  # nobody will enter the context that ends it
                 os.killpg(self.popen.pid, signal.SIGKILL)
@@ -291,21 +310,27 @@ class ChildProcess:
             # The group id can't be reused while a member lives, and a reused pid of ours can't exist before wait().
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
-            alive = _descendants(self.pid, self._token) - {self.pid}
+            alive = self._others()
             for pid in alive:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             killed |= alive
-            if not alive and self.popen.poll() is not None:
+            if not alive and self.popen.poll() is not None and not (self._forked and _has_child()):
                 self._gone = True
                 return len(killed)
             if time.monotonic() > deadline:
                 raise OSError(f"process {self.pid} or a descendant survives SIGKILL: {sorted(alive)}")
             time.sleep(0.002)
 
+    def _others(self) -> set[int]:
+        """What lives of its tree beside itself."""
+        if not self._forked:
+            return _descendants(self.pid, self._token) - {self.pid}
+        return set() if self.popen.poll() is not None and not _has_child() else _below() - {self.pid}
+
 
 def run_process(
-    argv: Sequence[str],
+    program: Sequence[str] | Work,
     *,
     workdir: Path,
     environment: Mapping[str, str],
@@ -314,13 +339,13 @@ def run_process(
     stdin: Path | None = None,
     confine: Callable[[], None] | None = None,
 ) -> ProcessResult:
-    """Run a program to its end or to its deadline, whichever comes first.
+    """Run a program, or a fork (see `ChildProcess`), to its end or to its deadline, whichever comes first.
 
     The clock starts with the process. Output is drained all the time, so that a chatty child neither blocks nor fills
     memory. When the child ends, whatever it left running is killed.
     """
     with ChildProcess(
-        argv, workdir=workdir, environment=environment, limits=limits, stdin=stdin, confine=confine
+        program, workdir=workdir, environment=environment, limits=limits, stdin=stdin, confine=confine
     ) as child:
         out, err = _Tail(), _Tail()
         timed_out = _drain(child, out, err, child.started + deadline_s)
@@ -425,23 +450,39 @@ def _interrupts_held() -> Iterator[None]:
             signal.raise_signal(late)
 
 
+def _source(stdin: Path | socket.socket | None) -> IO[bytes]:
+    if isinstance(stdin, socket.socket):
+        return cast(IO[bytes], stdin.makefile("rb", buffering=0))
+    return open(os.devnull if stdin is None else stdin, "rb")
+
+
 def _marker_chain(token: str) -> str:
     inherited = os.environ.get(MARKER)
     return f"{inherited}/{token}" if inherited else token
 
 
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when the thread of `parent` that started it ends."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(127)
+
+
+def outlive_thread() -> None:
+    """Undo `die_with_parent`, for a process that may be used by other threads than the one that started it."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
+
+
 def child_setup(limits: Limits, parent: int, confine: Callable[[], None] | None) -> Callable[[], None]:
     """What a forked child does first: die with its parent, take its limits, confine itself."""
     values = _limit_values(limits)
-    libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
     def setup() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
-        if libc is not None:
-            # A parent that is killed must not leave its children running.
-            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != parent:
-                os._exit(127)
+        # A parent that is killed must not leave its children running.
+        die_with_parent(parent)
         for kind, value in values:
             hard = resource.getrlimit(kind)[1]
             limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -473,28 +514,46 @@ def _machine_threads() -> int:
         return 4096
 
 
+def _has_child() -> bool:
+    """Whether this process has a child; those that have ended are collected first.
+
+    For one that adopts orphans: the kernel hands it what its descendants leave behind, so none is left without a child.
+    """
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _below() -> set[int]:
+    """Living processes below this one."""
+    facts = {pid: fact for pid in _processes() if (fact := _process_facts(pid)) is not None}
+    found: set[int] = set()
+    newer = {os.getpid()}
+    while newer:
+        newer = {pid for pid, fact in facts.items() if fact[1] in newer} - found
+        found |= newer
+    return {pid for pid in found if facts[pid][0] not in "ZX"}
+
+
 def _descendants(root: int, token: str) -> set[int]:
     """Living processes that descend from `root`, are in its session, or carry the marker; empty without /proc."""
     parents: dict[int, int] = {}
     found: set[int] = set()
     marker = token.encode()
     own = os.getpid()
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return found
-    for name in names:
-        if not name.isdigit() or int(name) == own:
-            continue
-        facts = _process_facts(int(name))
+    for pid in _processes():
+        facts = None if pid == own else _process_facts(pid)
         if facts is None:
             continue
         state, parent, session = facts
         if state in "ZX":
             continue
-        parents[int(name)] = parent
-        if session == root or _has_marker(name, marker):
-            found.add(int(name))
+        parents[pid] = parent
+        if session == root or _has_marker(pid, marker):
+            found.add(pid)
     while True:
         more = {pid for pid, parent in parents.items() if (parent in found or parent == root) and pid not in found}
         if not more:
@@ -513,7 +572,7 @@ def _process_facts(pid: int) -> tuple[str, int, int] | None:
     return fields[0], int(fields[1]), int(fields[3])
 
 
-def _has_marker(pid: str, marker: bytes) -> bool:
+def _has_marker(pid: int, marker: bytes) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as stream:
             return marker in stream.read()

@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fabrica_bench.csl.artifact import load_program
+from fabrica_bench.csl.artifact import keep_program
 from fabrica_bench.errors import FabricaError
+from fabrica_bench.wse.costs import load_costs
 from fabrica_bench.wse.machine import Machine
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ _MOST_WARMED = 20_000
 
 
 def warm_native(artifact: Path | None = None) -> None:
-    """Load the kernel and the code of a compiled program, for a process that will fork to run it several times.
+    """Load the kernel, a compiled program and its code, for a process that will fork to run it several times.
 
     Does nothing where the native executor is not to be used. What is wrong with the program is left to its runs to say.
     """
@@ -97,7 +98,8 @@ def warm_native(artifact: Path | None = None) -> None:
         return
     try:
         from fabrica_bench.wse.native.library import library  # loads LLVM
-        from fabrica_bench.wse.native.machine import NativeMachine
+        from fabrica_bench.wse.native.loading import keep_code_of
+        from fabrica_bench.wse.native.machine import NativeMachine  # noqa: F401  # what each run needs
         from fabrica_bench.wse.native.support import NativeUnsupported
     except ImportError:
         return
@@ -105,10 +107,10 @@ def warm_native(artifact: Path | None = None) -> None:
     if artifact is None:
         return
     with contextlib.suppress(FabricaError, NativeUnsupported):
-        program = load_program(artifact)
+        program = keep_program(artifact)
         functions = (function for image in program.images for function in image.functions.values())
         if sum(len(block) for function in functions for block in function.blocks) <= _MOST_WARMED:
-            NativeMachine(program)
+            keep_code_of(program, load_costs(program.arch), library())
 
 
 def _native(program: Program, limits: Limits | None, trace: TraceSink | None) -> Machine | None:

@@ -13,27 +13,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.children import Python, forked_python, program_python
 
 from fabrica_bench.toolchains.processes import (
     OUTPUT_LIMIT,
     ChildProcess,
     Limits,
-    ProcessResult,
     run_process,
     scrubbed_environment,
 )
 
-LINUX = sys.platform == "linux"
+LINUX_ONLY = pytest.mark.skipif(sys.platform != "linux", reason="forks are supervised through /proc")
 
 
-def python(code: str, tmp_path: Path, *, deadline_s: float = 20.0, limits: Limits | None = None) -> ProcessResult:
-    return run_process(
-        [sys.executable, "-c", code],
-        workdir=tmp_path,
-        environment=scrubbed_environment(tmp_path),
-        limits=limits or Limits(),
-        deadline_s=deadline_s,
-    )
+@pytest.fixture(params=[program_python, pytest.param(forked_python, marks=LINUX_ONLY)], ids=["program", "fork"])
+def python(request: pytest.FixtureRequest) -> Python:
+    """Both ways to start a child must keep what is promised here."""
+    run: Python = request.param
+    return run
 
 
 def alive(pid: int) -> bool:
@@ -44,26 +41,28 @@ def alive(pid: int) -> bool:
     return state not in "ZX"
 
 
-def test_output_and_exit_status_come_back(tmp_path: Path) -> None:
+def test_output_and_exit_status_come_back(python: Python, tmp_path: Path) -> None:
     result = python("import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)", tmp_path)
     assert (result.returncode, result.stdout, result.stderr, result.timed_out) == (3, "out\n", "err\n", False)
     assert result.ending() == "exit status 3"
     assert not result.ok
 
 
-def test_the_environment_holds_nothing_of_the_callers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_holds_nothing_of_the_callers(
+    python: Python, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
     result = python("import os; print(sorted(os.environ))", tmp_path)
     assert "SECRET" not in result.stdout
     assert "HOME" in result.stdout
 
 
-def test_a_child_has_a_session_and_a_folder_of_its_own(tmp_path: Path) -> None:
+def test_a_child_has_a_session_and_a_folder_of_its_own(python: Python, tmp_path: Path) -> None:
     result = python("import os; print(os.getsid(0) == os.getpid(), os.getcwd())", tmp_path)
     assert result.stdout.split() == ["True", str(tmp_path.resolve())]
 
 
-def test_the_deadline_kills_the_whole_tree(tmp_path: Path) -> None:
+def test_the_deadline_kills_the_whole_tree(python: Python, tmp_path: Path) -> None:
     code = (
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
@@ -77,8 +76,8 @@ def test_the_deadline_kills_the_whole_tree(tmp_path: Path) -> None:
     assert not alive(int(result.stdout))
 
 
-@pytest.mark.skipif(not LINUX, reason="finds escaped processes through /proc")
-def test_a_daemon_that_left_the_session_is_killed_too(tmp_path: Path) -> None:
+@LINUX_ONLY
+def test_a_daemon_that_left_the_session_is_killed_too(python: Python, tmp_path: Path) -> None:
     code = (
         "import os, sys, time\n"
         "if os.fork() == 0:\n"
@@ -95,21 +94,21 @@ def test_a_daemon_that_left_the_session_is_killed_too(tmp_path: Path) -> None:
     assert not alive(int((tmp_path / "pid").read_text(encoding="utf-8")))
 
 
-def test_a_survivor_that_holds_the_pipe_does_not_delay_the_answer(tmp_path: Path) -> None:
+def test_a_survivor_that_holds_the_pipe_does_not_delay_the_answer(python: Python, tmp_path: Path) -> None:
     code = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(30)'])"
     begin = time.monotonic()
     assert python(code, tmp_path).returncode == 0
     assert time.monotonic() - begin < 10
 
 
-def test_endless_output_neither_blocks_nor_fills_memory(tmp_path: Path) -> None:
+def test_endless_output_neither_blocks_nor_fills_memory(python: Python, tmp_path: Path) -> None:
     result = python("import sys\nfor i in range(3_000_000): sys.stdout.write('0123456789')", tmp_path)
     assert result.returncode == 0
     assert len(result.stdout) < OUTPUT_LIMIT + 100
     assert "bytes left out" in result.stdout
 
 
-def test_undecodable_output_is_replaced(tmp_path: Path) -> None:
+def test_undecodable_output_is_replaced(python: Python, tmp_path: Path) -> None:
     result = python("import sys; sys.stdout.buffer.write(b'a\\xffb')", tmp_path)
     assert result.stdout == "a\ufffdb"
 
@@ -124,13 +123,13 @@ def test_undecodable_output_is_replaced(tmp_path: Path) -> None:
     ],
     ids=["memory", "file size", "cpu", "open files"],
 )
-def test_each_resource_limit_is_in_force(code: str, limits: Limits, tmp_path: Path) -> None:
+def test_each_resource_limit_is_in_force(python: Python, code: str, limits: Limits, tmp_path: Path) -> None:
     result = python(code, tmp_path, limits=limits)
     assert result.returncode != 0
     assert not result.timed_out
 
 
-def test_signals_are_named(tmp_path: Path) -> None:
+def test_signals_are_named(python: Python, tmp_path: Path) -> None:
     result = python("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", tmp_path)
     assert result.ending() == "signal SIGSEGV"
 

@@ -100,18 +100,20 @@ def adopt_code(private: Path) -> int:
 
 
 class CodeCache:
-    """Object files by the hash of what they were made from."""
+    """Object files by the hash of what they were made from.
+
+    The private folder is looked up at each use: a process that forks after it loaded the kernel has none itself.
+    """
 
     def __init__(self) -> None:
         self._folder = cache_directory()
-        self._private = private_directory()
-        if self._private is None:
-            self._prune()
+        self._pruned = False
 
     def _prune(self) -> None:
-        """Keep the newer half of too many files."""
-        if self._folder is None:
+        """Keep the newer half of too many files, once in a process."""
+        if self._folder is None or self._pruned:
             return
+        self._pruned = True
         try:
             files = list(self._folder.glob("*.o"))
             if len(files) > _MOST_FILES:
@@ -122,7 +124,7 @@ class CodeCache:
 
     def get(self, key: str) -> bytes | None:
         """The object file, or None. The common cache comes first: a private folder can't replace what is in it."""
-        for folder in (self._folder, self._private):
+        for folder in (self._folder, private_directory()):
             if folder is not None:
                 try:
                     return (folder / f"{key}.o").read_bytes()
@@ -132,16 +134,19 @@ class CodeCache:
 
     def put(self, key: str, content: bytes) -> None:
         """Keep an object file; a folder that cannot be written to keeps nothing."""
-        folder = self._private or self._folder
+        private = private_directory()
+        folder = private or self._folder
         if folder is None:
             return
+        if private is None:
+            self._prune()
         try:
             handle, name = tempfile.mkstemp(dir=folder)
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
             os.replace(name, folder / f"{key}.o")
         except OSError:
-            if self._private is None:
+            if private is None:
                 self._folder = None
 
 

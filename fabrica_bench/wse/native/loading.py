@@ -49,6 +49,25 @@ class LoadedImage:
     functions: dict[str, int] = field(default_factory=dict)
 
 
+_kept: dict[int, tuple[ir.Program, CostTable, ProgramCode, Callable[[str], int]]] = {}
+
+
+def keep_code_of(program: ir.Program, costs: CostTable, lib: Library) -> None:
+    """Translate a program once for the forks of this process; only the last one is kept."""
+    found = _translate(program, costs, lib)
+    _kept.clear()
+    _kept[id(program)] = (program, costs, *found)
+
+
+def _translate(program: ir.Program, costs: CostTable, lib: Library) -> tuple[ProgramCode, Callable[[str], int]]:
+    """Its code, and where each function lies in memory."""
+    kept = _kept.get(id(program))
+    if kept is not None and kept[1] is costs:
+        return kept[2:]
+    code = ProgramCode(program, costs, lib.structs)
+    return code, lib.load(code.text())
+
+
 class LoadedProgram:
     """See the module's docstring. Raises NativeUnsupported for what the kernel does not do."""
 
@@ -59,13 +78,12 @@ class LoadedProgram:
         self._kept: list[Any] = []
         self.count = program.width * program.height
         self.tiles = np.array(program.tiles, dtype=np.int64).reshape(-1)
-        code = ProgramCode(program, costs, lib.structs)
+        code, address = _translate(program, costs, lib)
         self.machine = Records(lib.structs["M"], 1)
         pe = lib.structs["Pe"]
         self.pes = Records(pe, self.count, lazy_words(pe.words * self.count, dense=True))
         self.memory = lazy_words(self.count * MEMORY_BYTES // 8).view(np.uint8).reshape(self.count, MEMORY_BYTES)
         self.m = self.machine.address
-        address = lib.load(code.text())
         self._fill_machine(limits)
         self._fill_pes()
         self.images = [self._fill_image(context, number, address) for number, context in enumerate(code.images)]
