@@ -81,7 +81,7 @@ _kept: tuple[bytes, ir.Program] | tuple[()] = ()
 
 
 def keep_program(folder: str | os.PathLike[str]) -> ir.Program:
-    """`load_program`, and keep the program for the forks of this process: each runs it once, from its own copy of the file.
+    """`load_program`, and keep the program for the forks of this process: each runs it from its own copy of the file.
 
     Raises:
         ArtifactError: As `load_program`.

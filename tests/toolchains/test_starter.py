@@ -138,9 +138,9 @@ def test_an_interrupt_ends_what_is_running(tmp_path: Path) -> None:
     thread.start()
     begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        forked_python("import os, time\nif os.fork(): time.sleep(60)\nos.setsid()\n" + tell, tmp_path)
+        forked_python("import os, time\nif os.fork(): time.sleep(60)\nos.setsid()\n" + tell, tmp_path, deadline_s=90)
     thread.join()
-    assert time.monotonic() - begin < 15
+    assert time.monotonic() - begin < 45
     assert not _alive(int(_wait_for(tmp_path / "pid")))
 
 
