@@ -15,7 +15,6 @@ Beside that every reference kernel carries a canary, a comment with a name that 
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from typing import Any, Final
 from fabrica_bench.csl import ast
 from fabrica_bench.csl.diagnostics import CslError
 from fabrica_bench.integrity.findings import Finding, Predicate
-from fabrica_bench.integrity.syntax import bound_names, parse_text
+from fabrica_bench.integrity.syntax import bound_names, field_names, parse_text
 from fabrica_bench.tasks.canary import canary_of
 
 NAME: Final = "leakage"
@@ -54,7 +53,6 @@ because the obvious program may have the same tree without them."""
 MIN_TEXT: Final = 120
 """Characters below which a text can't hold a copy."""
 
-_PLACES: Final = frozenset({"span", "name_span", "op_span", "comments"})
 _DETAILS: Final = frozenset({"attributes", "type_expr", "storage", "kind", "label"})
 _FENCE: Final = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
 _TOKEN: Final = re.compile(
@@ -171,7 +169,7 @@ def _fingerprints(text: str, *, detailed: bool) -> Prints:
     if "@" not in text and "fn" not in text:
         return frozenset()
     try:
-        tree = parse_text("program.csl", text)
+        tree = parse_text("pe.csl", text)
     except (CslError, RecursionError):
         return frozenset()
     names = {name for name, _ in bound_names(tree)}
@@ -193,10 +191,10 @@ def _write(value: Any, names: set[str], stream: list[str], detailed: bool) -> No
     elif isinstance(value, ast.Node | ast.Attributes):
         stream.append(type(value).__name__)
         own = isinstance(value, ast.FieldAccess | ast.BuiltinCall | ast.FieldInit)
-        for field in dataclasses.fields(value):
-            if field.name in _PLACES or (field.name in _DETAILS and not detailed):
+        for name in field_names(type(value)):
+            if name in _DETAILS and not detailed:
                 continue
-            content = getattr(value, field.name)
+            content = getattr(value, name)
             if isinstance(content, str) and not isinstance(content, Enum):
                 stream.append("$" if content in names and not own else content)
             else:

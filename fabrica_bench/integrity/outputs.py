@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.integrity.findings import Finding, Predicate
-from fabrica_bench.tasks import Arrays, OutputCheck, Task
+from fabrica_bench.tasks import Answers, Arrays, OutputCheck, Task
 
 NAME: Final = "outputs"
 
@@ -71,9 +71,9 @@ def read_outputs(path: Path, task: Task) -> RunOutputs | str:
 
 
 def check_outputs(
-    task: Task, outputs: Arrays, inputs: Arrays, size: dict[str, int]
+    task: Task, outputs: Arrays, inputs: Arrays, size: dict[str, int], answers: Answers | None = None
 ) -> tuple[list[Finding], list[OutputCheck]]:
-    """Compare the outputs of one run with the oracle.
+    """Compare the outputs of one run with the oracle, or with its answers to the inputs that are known already.
 
     Returns:
         Violations, and for every output how far it is off.
@@ -85,7 +85,7 @@ def check_outputs(
     if vacuous:
         # Comparing nothing would always succeed.
         return [_finding(f"output {vacuous[0]!r} has no elements at this size")], []
-    checks = task.check(outputs, inputs, size)
+    checks = task.check(outputs, inputs, size, answers)
     findings = []
     for check in checks:
         if not check.ok:

@@ -5,53 +5,76 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 from fabrica_bench.csl import ast
 from fabrica_bench.csl.parser import parse_file
 from fabrica_bench.csl.source import virtual_source
 
 
+@lru_cache(maxsize=32)
 def parse_text(name: str, text: str) -> ast.File:
-    """Parse a file of a bundle; raises `fabrica_bench.csl.diagnostics.CslError`."""
+    """Parse a file of a bundle; raises `fabrica_bench.csl.diagnostics.CslError`.
+
+    Every check that asks for a text gets the same tree: don't change it.
+    """
     return parse_file(virtual_source(name, text))
 
 
 def children(node: ast.Node) -> Iterator[ast.Node]:
     """The nodes directly below a node, in source order of the fields."""
-    for name in _field_names(type(node)):
+    return iter(_children(node))
+
+
+def _children(node: ast.Node) -> list[ast.Node]:
+    found: list[ast.Node] = []
+    for name in field_names(type(node)):
         value = getattr(node, name)
         if isinstance(value, ast.Node):
-            yield value
+            found.append(value)
         elif isinstance(value, list | ast.Attributes):
-            yield from _nodes(value)
+            found += _nodes(value)
+    return found
 
 
-def _field_names(kind: type[ast.Node]) -> tuple[str, ...]:
-    """Fields that may hold nodes; found out once per kind of node, because every check walks whole trees."""
+def field_names(kind: type[Any]) -> tuple[str, ...]:
+    """Fields that don't tell a place; found out once per kind of node, because every check walks whole trees."""
     if kind not in _FIELD_NAMES:
         names = (field.name for field in dataclasses.fields(kind))
         _FIELD_NAMES[kind] = tuple(name for name in names if name not in _PLACE_FIELDS)
     return _FIELD_NAMES[kind]
 
 
-_FIELD_NAMES: dict[type[ast.Node], tuple[str, ...]] = {}
+_FIELD_NAMES: dict[type[Any], tuple[str, ...]] = {}
 
 
 def walk(node: ast.Node) -> Iterator[ast.Node]:
-    """The node and everything below it."""
+    """The node and everything below it; of a whole file this is found out once."""
+    kept = _WALKS.get(id(node))
+    if kept is not None:
+        return iter(kept[1])
+    found: list[ast.Node] = []
     stack = [node]
     while stack:
         current = stack.pop()
-        yield current
-        stack.extend(reversed(list(children(current))))
+        found.append(current)
+        stack += reversed(_children(current))
+    if isinstance(node, ast.File):
+        while len(_WALKS) >= _MOST_WALKS:
+            _WALKS.pop(next(iter(_WALKS)), None)
+        _WALKS[id(node)] = node, found  # the node too: as long as it lives, no other has its id
+    return iter(found)
+
+
+_MOST_WALKS: Final = 32
+_WALKS: dict[int, tuple[ast.Node, list[ast.Node]]] = {}
 
 
 def shape(value: Any) -> Any:
     """A value that is equal for equal syntax: no places, no comments, no source text."""
     if isinstance(value, ast.Node | ast.Attributes):
-        fields = [f for f in dataclasses.fields(value) if f.name not in _PLACE_FIELDS]
-        return (type(value).__name__, *(shape(getattr(value, f.name)) for f in fields))
+        return (type(value).__name__, *(shape(getattr(value, name)) for name in field_names(type(value))))
     if isinstance(value, list):
         return tuple(shape(item) for item in value)
     if isinstance(value, Enum):
@@ -120,8 +143,8 @@ def _nodes(value: Any) -> Iterator[ast.Node]:
     if isinstance(value, ast.Node):
         yield value
     elif isinstance(value, ast.Attributes):
-        for field in dataclasses.fields(value):
-            yield from _nodes(getattr(value, field.name))
+        for name in field_names(type(value)):
+            yield from _nodes(getattr(value, name))
     elif isinstance(value, list):
         for item in value:
             yield from _nodes(item)

@@ -1,8 +1,8 @@
 """`Valid(P, S)`: Build, Run, Contract, Timing and Correct over a set of inputs, each with its evidence.
 
 Order: the bundle is built once; the frozen interface and window are compared on the syntax tree; then every input is
-run in a process of its own on a fresh simulator. Expected values are computed here, after the run has ended, and never
-anywhere else. Visible inputs come first, and the held-out ones are only run when those hold.
+run in a process of its own on a fresh simulator. Expected values are computed here and never anywhere else. Visible
+inputs come first, and the held-out ones are only run when those hold.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fabrica_bench.integrity.outputs import RunOutputs, check_outputs, read_outp
 from fabrica_bench.integrity.timers import check_timers, decode_stamps
 from fabrica_bench.scoring.candidate import candidate_digest
 from fabrica_bench.scoring.conditions import BUILD_DEADLINE_S, Conditions, HarnessFault
-from fabrica_bench.scoring.inputs import InputCase
+from fabrica_bench.scoring.inputs import InputCase, InputData
 from fabrica_bench.scoring.staging import Stage
 from fabrica_bench.scoring.verdict import PredicateResult
 from fabrica_bench.scoring.workshop import Workshop, require_space
@@ -169,7 +169,7 @@ def evaluate_groups(
             ledger.breaks(finding.predicate, str(finding))
     outcomes: list[tuple[list[int], str]] = [([], "") for _ in groups]
     if all(ledger.intact for ledger in ledgers):
-        outcomes = _run_groups(conditions, stage, artifact, groups, ledgers, trusted)
+        outcomes = _run_groups(conditions, workshop.data, stage, artifact, groups, ledgers, trusted)
     altered = [*stage.altered(), *(["the compiled program"] if built.altered() else [])]
     if altered:
         workshop.forget(files)
@@ -277,6 +277,7 @@ def _judge_build(build: BuildResult, ledger: _Ledger) -> None:
 
 def _run_groups(
     conditions: Conditions,
+    data: InputData,
     stage: Stage,
     artifact: Path,
     groups: Sequence[Sequence[InputCase]],
@@ -284,24 +285,20 @@ def _run_groups(
     trusted: bool,
 ) -> list[tuple[list[int], str]]:
     """Run all cases in one batch, judge each; for each group its cycles and the log of its last case."""
-    parameters = conditions.parameters
     cases = [case for group in groups for case in group]
-    inputs = [conditions.task.inputs(case.seed, parameters, case.distribution) for case in cases]
-    requests = [
-        run_request(conditions, stage, case, arrays, trusted) for case, arrays in zip(cases, inputs, strict=True)
-    ]
+    requests = [run_request(conditions, stage, case, data.inputs(case), trusted) for case in cases]
     try:
         results = conditions.toolchain.run_all(artifact, requests)
     except OSError as error:
         raise from_os_error(error) from error
-    finished = iter(zip(cases, inputs, requests, results, strict=True))
+    finished = iter(zip(cases, requests, results, strict=True))
     outcomes: list[tuple[list[int], str]] = []
     for group, ledger in zip(groups, ledgers, strict=True):
         samples: list[int] = []
         log = ""
-        for case, arrays, request, result in itertools.islice(finished, len(group)):
+        for case, request, result in itertools.islice(finished, len(group)):
             log = result.log
-            cycles = _judge_run(conditions, stage, case, arrays, request, result, ledger)
+            cycles = _judge_run(conditions, data, stage, case, request, result, ledger)
             if cycles is not None:
                 samples.append(cycles)
             shutil.rmtree(request.workdir, ignore_errors=True)
@@ -345,9 +342,9 @@ def fault_text(case: InputCase, fault: RunFault) -> str:
 
 def _judge_run(
     conditions: Conditions,
+    data: InputData,
     stage: Stage,
     case: InputCase,
-    arrays: Arrays,
     request: RunRequest,
     result: RunResult,
     ledger: _Ledger,
@@ -373,7 +370,9 @@ def _judge_run(
         ledger.breaks(Predicate.CONTRACT, f"{case.label}: the input file was changed")
         return None
     timed = _judge_timing(conditions, case, outputs, result, ledger)
-    findings, checks = check_outputs(conditions.task, outputs.arrays, arrays, conditions.parameters)
+    findings, checks = check_outputs(
+        conditions.task, outputs.arrays, data.inputs(case), conditions.parameters, data.answers(case)
+    )
     for finding in findings:
         ledger.breaks(finding.predicate, f"{case.label}: {finding}")
     if findings:

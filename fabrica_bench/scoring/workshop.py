@@ -21,6 +21,7 @@ from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
 from fabrica_bench.firewall.bundle import frozen_texts
 from fabrica_bench.scoring.candidate import candidate_digest
 from fabrica_bench.scoring.conditions import Conditions
+from fabrica_bench.scoring.inputs import InputData
 from fabrica_bench.scoring.staging import Stage
 from fabrica_bench.toolchains.protocol import BuildResult
 
@@ -49,10 +50,14 @@ class Workshop:
 
     Args:
         conditions: Task, toolchain, target, size and workflow.
+
+    Attributes:
+        data: The inputs on which they are run, and the answers.
     """
 
     def __init__(self, conditions: Conditions) -> None:
         self._conditions = conditions
+        self.data = InputData(conditions.task, conditions.parameters)
         self._built: OrderedDict[str, tuple[Built, ExitStack]] = OrderedDict()
         # For callers that don't close it: no clone outlives the process.
         self._finalizer = weakref.finalize(self, _remove_all, self._built)

@@ -18,10 +18,11 @@ from fabrica_bench.tasks.selection import (
     unwritten_tasks,
 )
 from fabrica_bench.tasks.spec import TaskSpec, load_spec, spec_json_schema
-from fabrica_bench.tasks.task import OutputCheck, Task, slug_of
+from fabrica_bench.tasks.task import Answers, OutputCheck, Task, slug_of
 
 __all__ = [
     "TASKS_VARIABLE",
+    "Answers",
     "Arrays",
     "CatalogueEntry",
     "Oracle",

@@ -17,6 +17,7 @@ import ast
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 MAX_LENGTH: Final = 200
@@ -67,9 +68,9 @@ class Expression:
     _tree: ast.expr = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        tree = _parse(self.text)
+        tree, names = _checked(self.text)
         object.__setattr__(self, "_tree", tree)
-        object.__setattr__(self, "names", frozenset(_names(tree)))
+        object.__setattr__(self, "names", names)
 
     def integer(self, values: Mapping[str, Number]) -> int:
         """Value as an integer; `/` must divide exactly."""
@@ -112,6 +113,13 @@ def shape(text: str, values: Mapping[str, Number]) -> tuple[int, ...]:
         if extent < 1:
             raise ExpressionError(f"'{text}' has an extent of {extent}")
     return extents
+
+
+@lru_cache(maxsize=4096)
+def _checked(text: str) -> tuple[ast.expr, frozenset[str]]:
+    """Tree and names of a formula; the same few are evaluated again and again."""
+    tree = _parse(text)
+    return tree, frozenset(_names(tree))
 
 
 def _parse(text: str) -> ast.expr:

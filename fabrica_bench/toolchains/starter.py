@@ -2,7 +2,7 @@
 
 The process, a starter (see `starter_host`), is itself started as any other child, with a scrubbed environment, before
 anything is known of what it will run; so it holds no key, no input and no expected value. It serves one child at a
-time. Starters are kept for the life of this process: as many as were ever needed at the same time.
+time; of those that were needed at the same time a few are kept.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ START_S: Final = 120.0
 
 ANSWER_S: Final = 60.0
 """How long after a deadline a starter may take to answer, beyond the time for killing."""
+
+MOST_IDLE: Final = 8
+"""Starters that are kept while they have nothing to do, of some 50 MB each."""
 
 _NO_LIMITS: Final = Limits(cpu_s=None, address_space=None, file_size=None, processes=None, open_files=None)
 _NOWHERE: Final = Path("/")
@@ -124,10 +127,10 @@ class _Pool:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._idle: list[tuple[object, Starter]] = []
+        self._idle: list[tuple[tuple[object, ...], Starter]] = []
         self.unavailable = "" if sys.platform == "linux" and hasattr(os, "pidfd_open") else "this is no Linux"
 
-    def take(self, modules: tuple[str, ...], environment: Mapping[str, str]) -> tuple[object, Starter]:
+    def take(self, modules: tuple[str, ...], environment: Mapping[str, str]) -> tuple[tuple[object, ...], Starter]:
         key = (os.getpid(), modules, tuple(sorted(environment.items())), os.environ.get(MARKER))
         while True:
             with self._lock:
@@ -139,16 +142,23 @@ class _Pool:
                 return key, found
             found.close()  # it died while it had nothing to do
 
-    def give_back(self, key: object, starter: Starter) -> None:
+    def give_back(self, key: tuple[object, ...], starter: Starter) -> None:
         with self._lock:
             self._idle.append((key, starter))
+            surplus = self._idle[:-MOST_IDLE]
+            del self._idle[:-MOST_IDLE]
+        _close(surplus)
 
     def close(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
-        for key, starter in idle:
-            if isinstance(key, tuple) and key[0] == os.getpid():
-                starter.close()
+        _close(idle)
+
+
+def _close(starters: list[tuple[tuple[object, ...], Starter]]) -> None:
+    for key, starter in starters:
+        if key[0] == os.getpid():  # those of the process that this one is a fork of are not ours to end
+            starter.close()
 
 
 _POOL: Final = _Pool()
