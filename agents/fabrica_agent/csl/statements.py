@@ -37,6 +37,7 @@ from fabrica_agent.lowering.ir import (
     While,
     assigned,
     bodies,
+    own_level,
     read_names,
     stmt_exprs,
     walk,
@@ -194,7 +195,7 @@ class Statements:
         if len(s.step) == 1 and isinstance(s.step[0], Assign):
             step = self._assignment(s.step[0].name, s.step[0].value)
             return [f"while ({cond}) : ({step}) {{", *self.block(s.body, 1, declared), "}"]
-        if s.step and any(isinstance(x, Continue) for x in _own_level(s.body)):
+        if s.step and any(isinstance(x, Continue) for x in own_level(s.body)):
             raise UnsupportedError("`continue` in a loop with a compound step")
         return [f"while ({cond}) {{", *self.block((*s.body, *s.step), 1, declared), "}"]
 
@@ -321,15 +322,6 @@ class Statements:
 
 def _is_comptime(e: Expr) -> bool:
     return not any(isinstance(n, Var | Load) for n in walk(e)) and fold.int_value(e) is not None
-
-
-def _own_level(body: Body) -> list[Stmt]:
-    found: list[Stmt] = []
-    for s in body:
-        found.append(s)
-        if isinstance(s, If):
-            found += _own_level(s.then) + _own_level(s.other)
-    return found
 
 
 __all__ = ["Const", "Op", "Param", "Statements", "storage_type"]

@@ -52,6 +52,7 @@ from fabrica_agent.lowering.ir import (
     While,
     assigned,
     names_in,
+    own_level,
     walk,
     walk_stmts,
     written_buffers,
@@ -404,11 +405,11 @@ class Statements(Operators):
         with self.capture() as effects:
             test = self.condition(cond)
         again = fold.value(test)
-        leaves = any(isinstance(s, Break | Continue) for s in _own_level(translated))
+        leaves = any(isinstance(s, Break | Continue) for s in own_level(translated))
         if again is not None and not again and not leaves:
             self.out.extend(translated)
             return
-        if any(isinstance(s, Continue) for s in _own_level(translated)):
+        if any(isinstance(s, Continue) for s in own_level(translated)):
             self.fail("`continue` in a do-while loop is not supported", cursor)
         leave: Body = (*effects, If(fold.logical_not(test), (Break(),)))
         self.out.append(While(fold.TRUE, translated + leave))
@@ -447,7 +448,7 @@ class Statements(Operators):
 
     def _arm(self, statements: list[Cursor]) -> Body:
         body = self._arm_body(statements)
-        if any(isinstance(s, Break) for s in _own_level(body)):
+        if any(isinstance(s, Break) for s in own_level(body)):
             self.fail("`break` inside a branch of a switch case is not supported", statements[0])
         for s in statements:
             self.forget_changes(s)
@@ -519,16 +520,6 @@ def _is_var(cursor: Cursor, var: Cursor) -> bool:
     cursor = cu.strip(cursor)
     declared = cursor.referenced if cursor.kind.name == "DECL_REF_EXPR" else None
     return declared is not None and bool(declared == var)
-
-
-def _own_level(body: Body) -> list[object]:
-    """Statements of a loop body that are not inside an inner loop."""
-    found: list[object] = []
-    for s in body:
-        found.append(s)
-        if isinstance(s, If):
-            found += _own_level(s.then) + _own_level(s.other)
-    return found
 
 
 def _invariant(e: Expr, body: Body) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
 
 from fabrica_agent.records import ExportFact, FunctionFact, LayoutFacts, ParamFact, WindowFact
 from fabrica_bench.csl import ast
 from fabrica_bench.csl.diagnostics import CslError, render
 from fabrica_bench.csl.parser import parse_file
+from fabrica_bench.csl.sema.walk import walk
 from fabrica_bench.csl.source import virtual_source
 from fabrica_bench.plugins import AgentGaveUp
 
@@ -26,20 +26,6 @@ def parse(name: str, text: str) -> ast.File:
         return parse_file(virtual_source(name, text))
     except CslError as error:
         raise AgentGaveUp([f"{name} can't be parsed: {render(error.diagnostics[0])}"]) from error
-
-
-def walk(node: object) -> Iterator[ast.Node]:
-    """Every node of a tree, parents first, in source order."""
-    if isinstance(node, ast.Span | ast.SourceFile | ast.Comment):
-        return
-    if isinstance(node, ast.Node):
-        yield node
-    if isinstance(node, list | tuple):
-        for item in node:
-            yield from walk(item)
-    elif is_dataclass(node) and not isinstance(node, type):
-        for field in fields(node):
-            yield from walk(getattr(node, field.name))
 
 
 def layout_facts(text: str, sizes: Mapping[str, int], name: str = "layout.csl") -> LayoutFacts:

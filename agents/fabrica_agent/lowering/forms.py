@@ -195,13 +195,13 @@ def _sum(terms: Sequence[tuple[int, Expr]], ty: Ty) -> Expr:
     return total
 
 
-def normal(e: Expr) -> Expr:
-    """Equivalent forms with a bulk operation: min by max, rectifiers, subtraction of a product, tanh by exp."""
+def simple_form(e: Expr) -> Expr:
+    """Equivalent forms by operations of one pass each: min by max, rectifiers, sums without a zero."""
     match e:
         case Bin(op=Op.MIN, a=a, b=b, ty=ty) if ty.is_float:
             return Un("-", Bin(Op.MAX, fold.unary("-", a, ty), fold.unary("-", b, ty), ty), ty)
         case Bin(op=Op.ADD, a=Const(value=0.0), b=b):
-            return normal(b)
+            return simple_form(b)
         case Select(cond=Bin(op=Op.GT | Op.GE, a=x, b=y), a=a, b=b) if e.ty.is_float and a == x and b == y:
             return Bin(Op.MAX, a, b, e.ty)
         case Select(cond=Bin(op=Op.LT | Op.LE, a=x, b=y), a=a, b=b) if e.ty.is_float and a == y and b == x:
@@ -212,6 +212,14 @@ def normal(e: Expr) -> Expr:
                     if other == x and isinstance(factor, Const) and 0.0 <= float(factor.value) <= 1.0:
                         return Bin(Op.MAX, x, b, e.ty)
             return e
+        case _:
+            return e
+
+
+def normal(e: Expr) -> Expr:
+    """Equivalent forms with a bulk operation, those of several passes included: tanh by exp."""
+    e = simple_form(e)
+    match e:
         case Call(fn="tanh", args=(a,), ty=ty) if ty is Ty.F32:
             twice = Call("exp", (Bin(Op.MUL, Const(2.0, ty), a, ty),), ty)
             return Bin(

@@ -31,7 +31,6 @@ from fabrica_agent.lowering.ir import (
     Program,
     Reduce,
     Select,
-    Space,
     Stmt,
     Store,
     Ty,
@@ -62,9 +61,7 @@ from fabrica_agent.lowering.nest import (
     split_select,
 )
 from fabrica_agent.lowering.ranges import Range
-
-SCRATCH_LIMIT = 24 * 1024
-"""Bytes of memory that arrays of intermediate values may take."""
+from fabrica_agent.lowering.scratch import Scratch
 
 
 def grids(program: Program) -> Program:
@@ -78,7 +75,7 @@ class _Grids:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.names = Names(program)
-        self.free: list[str] = []
+        self.scratch = Scratch(self.names, "work")
 
     def body(self, body: Body, live: frozenset[str]) -> Body:
         """Replace nests, outermost first. `live`: variables that may be read after the body."""
@@ -113,24 +110,9 @@ class _Grids:
                 del self.program.buffers[name]
             for name in set(self.program.types) - known[1]:
                 del self.program.types[name]
-            self.free = [n for n in self.free if n in self.program.buffers]
+            self.scratch.forget_removed()
             return None
         return new
-
-    def temporary(self, ty: Ty, length: int) -> str:
-        """A scratch array of at least `length` elements."""
-        for name in self.free:
-            buffer = self.program.buffers[name]
-            if buffer.ty is ty and (fold.int_value(buffer.length or fold.i32(0)) or 0) >= length:
-                self.free.remove(name)
-                return name
-        total = sum(
-            (fold.int_value(b.length) or 0) * b.ty.bits // 8
-            for b in self.program.buffers.values() if b.space is Space.LOCAL and b.length is not None
-        )  # fmt: skip
-        if total + length * ty.bits // 8 > SCRATCH_LIMIT:
-            raise CannotDistributeError("too much scratch memory")
-        return self.names.buffer("work", ty, fold.i32(length), Space.LOCAL)
 
 
 class _Nest(Emission):
@@ -175,17 +157,17 @@ class _Nest(Emission):
                     guarded = (If(guard, guarded),)
                 self.out[before:] = guarded
             self._release(held)
-        self.owner.free.extend(held)
+        self.owner.scratch.give_back(held)
         return tuple(self.out)
 
     def _release(self, held: list[str]) -> None:
-        for name in self.taken:
-            if name not in held:
-                self.owner.free.append(name)
+        self.owner.scratch.give_back(name for name in self.taken if name not in held)
         self.taken = list(held)
 
     def _temporary(self, ty: Ty, length: int) -> str:
-        name = self.owner.temporary(ty, length)
+        name = self.owner.scratch.take(ty, length)
+        if name is None:
+            raise CannotDistributeError("too much scratch memory")
         self.taken.append(name)
         return name
 

@@ -147,15 +147,18 @@ class Interpreter:
 
     def _body(self, body: Body, t: Thread) -> Generator[str, None, None]:
         for s in body:
-            self.steps += 1
-            if self.steps > STEP_LIMIT:
-                raise InterpreterError("the program doesn't come to an end")
+            self._step()
             yield from self._statement(s, t)
+
+    def _step(self) -> None:
+        self.steps += 1
+        if self.steps > STEP_LIMIT:
+            raise InterpreterError("the program doesn't come to an end")
 
     def _statement(self, s: Stmt, t: Thread) -> Generator[str, None, None]:
         match s:
             case Assign(name=name, value=value):
-                t.variables[name] = convert(self.evaluate(value, t), self.program.types.get(name, value.ty))
+                t.variables[name] = self._converted(self.evaluate(value, t), self.program.types.get(name, value.ty))
             case Store(buffer=buffer, index=index, value=value):
                 self._store(buffer, int(self.evaluate(index, t)), self.evaluate(value, t))
             case Atomic():
@@ -204,9 +207,7 @@ class Interpreter:
 
     def _while(self, s: While, t: Thread) -> Generator[str, None, None]:
         while self.evaluate(s.cond, t):
-            self.steps += 1
-            if self.steps > STEP_LIMIT:
-                raise InterpreterError("the program doesn't come to an end")
+            self._step()
             try:
                 yield from self._body(s.body, t)
             except _ContinueLoop:
@@ -336,16 +337,15 @@ class Interpreter:
             case Bin():
                 return self._binary(e, t)
             case Un(op=op, a=a, ty=ty):
-                x = self.evaluate(a, t)
-                return not x if op == "!" else convert(~int(x) if op == "~" else -x, ty)
+                return self._unary(op, self.evaluate(a, t), ty)
             case Cast(a=a, ty=ty):
-                return convert(self.evaluate(a, t), ty)
+                return self._converted(self.evaluate(a, t), ty)
             case Bitcast(a=a, ty=ty):
-                return bitcast(self.evaluate(a, t), a.ty, ty)
-            case Select(cond=c, a=a, b=b):
-                return self.evaluate(a if self.evaluate(c, t) else b, t)
+                return self._bits(self.evaluate(a, t), a.ty, ty)
+            case Select():
+                return self._select(e, self.evaluate(e.cond, t), t)
             case Call(fn=fn, args=args, ty=ty):
-                return apply_function(fn, [self.evaluate(a, t) for a in args], ty)
+                return self._call(fn, [self.evaluate(a, t) for a in args], ty)
 
     def _peer(self, name: str, lane: int, t: Thread) -> Number:
         if not t.peers:
@@ -354,15 +354,37 @@ class Interpreter:
 
     def _binary(self, e: Bin, t: Thread) -> Number:
         x = self.evaluate(e.a, t)
-        if e.op is Op.LAND:
-            return bool(x) and bool(self.evaluate(e.b, t))
-        if e.op is Op.LOR:
-            return bool(x) or bool(self.evaluate(e.b, t))
-        y = self.evaluate(e.b, t)
+        if e.op in (Op.LAND, Op.LOR) and self._is_known(x):
+            return self._converted(self.evaluate(e.b, t), Ty.BOOL) if bool(x) == (e.op is Op.LAND) else bool(x)
+        return self._operation(e, x, self.evaluate(e.b, t))
+
+    # What follows works on values; a subclass may have values of another kind.
+
+    def _is_known(self, x: Number) -> bool:
+        """Whether the first operand of `and` or `or` may decide about the second."""
+        del x
+        return True
+
+    def _operation(self, e: Bin, x: Number, y: Number) -> Number:
         value = compute(e.op, x, y, e.a.ty if e.op in COMPARISONS else e.ty)
         if value is None:
             raise InterpreterError("integer division by zero")
         return value
+
+    def _unary(self, op: str, x: Number, ty: Ty) -> Number:
+        return not x if op == "!" else convert(~int(x) if op == "~" else -x, ty)
+
+    def _converted(self, x: Number, ty: Ty) -> Number:
+        return convert(x, ty)
+
+    def _bits(self, x: Number, source: Ty, target: Ty) -> Number:
+        return bitcast(x, source, target)
+
+    def _select(self, e: Select, test: Number, t: Thread) -> Number:
+        return self.evaluate(e.a if test else e.b, t)
+
+    def _call(self, fn: str, values: list[Number], ty: Ty) -> Number:
+        return apply_function(fn, values, ty)
 
 
 def vector_element(op: VecOp, values: Sequence[Any], ty: Ty) -> Number:

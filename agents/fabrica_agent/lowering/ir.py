@@ -475,6 +475,16 @@ def walk_stmts(body: Body) -> Iterator[Stmt]:
             yield from walk_stmts(b)
 
 
+def own_level(body: Body) -> list[Stmt]:
+    """Statements of a loop body that are not inside an inner loop."""
+    found: list[Stmt] = []
+    for s in body:
+        found.append(s)
+        if isinstance(s, If):
+            found += own_level(s.then) + own_level(s.other)
+    return found
+
+
 def body_exprs(body: Body) -> Iterator[Expr]:
     """Every expression node of every statement."""
     for s in walk_stmts(body):

@@ -7,34 +7,21 @@ alike is one symbol, so that it need not be looked at again for each of them.
 
 from __future__ import annotations
 
-from collections.abc import Generator, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from fabrica_agent.lowering.fold import Number, compute, convert, int_value
-from fabrica_agent.lowering.interpreter import Interpreter, InterpreterError, Thread, apply_function
+from fabrica_agent.lowering.fold import Number, convert, int_value
+from fabrica_agent.lowering.interpreter import Interpreter, InterpreterError, Thread
 from fabrica_agent.lowering.ir import (
-    COMPARISONS,
-    Assign,
     Atomic,
     Bin,
-    Bitcast,
-    Call,
-    Cast,
-    Const,
     Expr,
-    If,
-    LaneRead,
-    Load,
     Op,
-    Param,
     Program,
     Select,
-    Stmt,
     Ty,
-    Un,
     UnsupportedError,
-    Var,
 )
 
 MAX_STATEMENTS = 250_000
@@ -130,17 +117,10 @@ class Tracer(Interpreter):
             raise UnsupportedError(str(error)) from error
         return {n: c.written for n, c in self.cells.items() if c.outside and c.written}
 
-    def _statement(self, s: Stmt, t: Thread) -> Generator[str, None, None]:
+    def _step(self) -> None:
+        self.steps += 1
         if self.steps > MAX_STATEMENTS:
             raise UnsupportedError("the program is too long to be traced")
-        match s:
-            case Assign(name=name, value=value):
-                ty = self.program.types.get(name, value.ty)
-                t.variables[name] = self._converted(self.evaluate(value, t), ty)
-            case If(cond=cond, then=then, other=other):
-                yield from self._body(then if bool(self.evaluate(cond, t)) else other, t)
-            case _:
-                yield from super()._statement(s, t)
 
     def _load(self, buffer: str, index: int) -> Any:
         cells = self.cells[buffer]
@@ -171,50 +151,32 @@ class Tracer(Interpreter):
         self.operations += 1
         if self.operations > MAX_OPERATIONS:
             raise UnsupportedError("the program is too long to be traced")
-        match e:
-            case Const(value=v) | Param(value=v):
-                return v
-            case Var(name=name):
-                return t.variables.get(name, 0)
-            case Load(buffer=buffer, index=index):
-                return self._load(buffer, int(self.evaluate(index, t)))
-            case LaneRead(name=name, lane=lane):
-                return self._peer(name, int(self.evaluate(lane, t)), t)
-            case Bin():
-                return self._binary(e, t)
-            case Un(op=op, a=a, ty=ty):
-                x = self.evaluate(a, t)
-                if isinstance(x, Symbol):
-                    return self._node(f"un {op}", (x,), ty)
-                return not x if op == "!" else convert(~int(x) if op == "~" else -x, ty)
-            case Cast(a=a, ty=ty):
-                return self._converted(self.evaluate(a, t), ty)
-            case Bitcast(a=a, ty=ty):
-                x = self.evaluate(a, t)
-                return self._node("bits", (x,), ty) if isinstance(x, Symbol) else super().evaluate(e, t)
-            case Select(cond=c, a=a, b=b, ty=ty):
-                test = self.evaluate(c, t)
-                if isinstance(test, Symbol):
-                    return self._node("select", (test, self.evaluate(a, t), self.evaluate(b, t)), ty)
-                return self.evaluate(a if test else b, t)
-            case Call(fn=fn, args=args, ty=ty):
-                values = [self.evaluate(a, t) for a in args]
-                if any(isinstance(v, Symbol) for v in values):
-                    return self._node(f"call {fn}", tuple(values), ty)
-                return apply_function(fn, values, ty)
+        return super().evaluate(e, t)
 
-    def _binary(self, e: Bin, t: Thread) -> Any:
-        x = self.evaluate(e.a, t)
-        if e.op in (Op.LAND, Op.LOR) and not isinstance(x, Symbol):
-            return self.evaluate(e.b, t) if bool(x) == (e.op is Op.LAND) else bool(x)
-        y = self.evaluate(e.b, t)
+    def _is_known(self, x: Any) -> bool:
+        return not isinstance(x, Symbol)
+
+    def _operation(self, e: Bin, x: Any, y: Any) -> Any:
         if isinstance(x, Symbol) or isinstance(y, Symbol):
             args = tuple(v if isinstance(v, Symbol) else convert(v, p.ty) for v, p in ((x, e.a), (y, e.b)))
             return self._node(e.op, args, e.ty, of=e.a.ty)
-        value = compute(e.op, x, y, e.a.ty if e.op in COMPARISONS else e.ty)
-        if value is None:
-            raise InterpreterError("integer division by zero")
-        return value
+        return super()._operation(e, x, y)
+
+    def _unary(self, op: str, x: Any, ty: Ty) -> Any:
+        return self._node(f"un {op}", (x,), ty) if isinstance(x, Symbol) else super()._unary(op, x, ty)
+
+    def _bits(self, x: Any, source: Ty, target: Ty) -> Any:
+        return self._node("bits", (x,), target) if isinstance(x, Symbol) else super()._bits(x, source, target)
+
+    def _select(self, e: Select, test: Any, t: Thread) -> Any:
+        if isinstance(test, Symbol):
+            return self._node("select", (test, self.evaluate(e.a, t), self.evaluate(e.b, t)), e.ty)
+        return super()._select(e, test, t)
+
+    def _call(self, fn: str, values: list[Any], ty: Ty) -> Any:
+        if any(isinstance(v, Symbol) for v in values):
+            return self._node(f"call {fn}", tuple(values), ty)
+        return super()._call(fn, values, ty)
 
     def _node(self, what: Op | str, args: tuple[Any, ...], ty: Ty, of: Ty | None = None) -> Any:
         """An operation, but for those that leave one operand as it is."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.cost import cost
 from fabrica_agent.lowering.flow import exposed
+from fabrica_agent.lowering.forms import simple_form
 from fabrica_agent.lowering.intervals import loop_range, refine
 from fabrica_agent.lowering.ir import (
     Access,
@@ -29,7 +30,6 @@ from fabrica_agent.lowering.ir import (
     Parallel,
     Program,
     Reduce,
-    Select,
     Space,
     Stmt,
     Store,
@@ -53,11 +53,10 @@ from fabrica_agent.lowering.ir import (
 from fabrica_agent.lowering.linear import Linear, build, linear, linear_span
 from fabrica_agent.lowering.names import Names
 from fabrica_agent.lowering.ranges import Range, span
+from fabrica_agent.lowering.scratch import Scratch
 
 MAX_STRIDE = 127
 """The stride of a one-dimensional DSD is an i8 (Cerebras SDK, language reference)."""
-SCRATCH_LIMIT = 24 * 1024
-"""Bytes of memory that temporaries of bulk operations may take."""
 
 _OPERATIONS = {Op.ADD: VecOp.ADD, Op.SUB: VecOp.SUB, Op.MUL: VecOp.MUL, Op.MAX: VecOp.MAX}
 
@@ -79,7 +78,7 @@ class _Vectoriser:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.names = Names(program)
-        self.pool: list[str] = []
+        self.scratch = Scratch(self.names, "scratch")
 
     def body(self, body: Body, env: dict[str, Range], live: frozenset[str]) -> Body:
         """Vectorise the loops of a body. `live`: variables that may be read after it."""
@@ -106,21 +105,6 @@ class _Vectoriser:
         except _CannotVectoriseError:
             return nested
         return bulk if cost(bulk, env) < cost(nested, env) else nested
-
-    def temporary(self, ty: Ty, length: int) -> str:
-        """A scratch array of at least `length` elements."""
-        for name in self.pool:
-            buffer = self.program.buffers[name]
-            if buffer.ty is ty and (fold.int_value(buffer.length or fold.i32(0)) or 0) >= length:
-                self.pool.remove(name)
-                return name
-        total = sum(
-            (fold.int_value(b.length) or 0) * b.ty.bits // 8
-            for b in self.program.buffers.values() if b.space is Space.LOCAL and b.length is not None
-        )  # fmt: skip
-        if total + length * ty.bits // 8 > SCRATCH_LIMIT:
-            raise _CannotVectoriseError("too much scratch memory")
-        return self.names.buffer("scratch", ty, fold.i32(length), Space.LOCAL)
 
 
 class _Bulk:
@@ -159,7 +143,7 @@ class _Bulk:
         if (private - reduced) & (self.live | frozenset(exposed(self.loop.body))):
             raise _CannotVectoriseError("a variable is carried from one iteration to the next")
         body = self._statements(self.loop.body, self.env)
-        self.owner.pool.extend(dict.fromkeys(self.scratch))
+        self.owner.scratch.give_back(dict.fromkeys(self.scratch))
         if self.may_be_empty:
             return (If(fold.binary(Op.GT, self.count, fold.i32(0), Ty.BOOL), body),)
         return body
@@ -302,7 +286,9 @@ class _Bulk:
         return Access(buffer, first, stride, self.count)
 
     def _scratch(self, ty: Ty) -> Access:
-        name = self.owner.temporary(ty, self.longest)
+        name = self.owner.scratch.take(ty, self.longest)
+        if name is None:
+            raise _CannotVectoriseError("too much scratch memory")
         self.scratch.append(name)
         return Access(name, fold.i32(0), 1, self.count)
 
@@ -324,7 +310,7 @@ class _Bulk:
 
     def _compute(self, dest: Access, e: Expr, out: list[Stmt], spare: Access | None) -> None:
         """The operation at the root of `e` writes `dest`; its first operand may use `spare`."""
-        e = _normal(e)
+        e = simple_form(e)
         ty = e.ty
         fma = self._fma(e)
         if fma is not None:
@@ -352,7 +338,7 @@ class _Bulk:
 
     def _operand(self, e: Expr, out: list[Stmt], spare: Access | set[str] | None) -> Access | Expr:
         """A source operand: a leaf as it is, anything else computed into `spare` or a new scratch array."""
-        e = _normal(e)
+        e = simple_form(e)
         if not self._varies(e):
             return e
         if isinstance(e, Load | Var):
@@ -378,28 +364,9 @@ class _Bulk:
         if e.ty is not Ty.F32 or not isinstance(e, Bin) or e.op not in (Op.ADD, Op.SUB):
             return None
         for product, addend in ((e.b, e.a), (e.a, e.b)) if e.op is Op.ADD else ((e.b, e.a),):
-            product, addend = _normal(product), _normal(addend)
+            product, addend = simple_form(product), simple_form(addend)
             if isinstance(product, Bin) and product.op is Op.MUL and self._varies(addend):
                 for factor, scalar in ((product.a, product.b), (product.b, product.a)):
                     if self._varies(factor) and not self._varies(scalar):
                         return addend, factor, fold.unary("-", scalar, e.ty) if e.op is Op.SUB else scalar
         return None
-
-
-def _normal(e: Expr) -> Expr:
-    """Equivalent forms with a bulk operation: min by max, scalar minus vector, leaky rectifiers."""
-    match e:
-        case Bin(op=Op.MIN, a=a, b=b, ty=ty) if ty.is_float:
-            return Un("-", Bin(Op.MAX, fold.unary("-", a, ty), fold.unary("-", b, ty), ty), ty)
-        case Bin(op=Op.ADD, a=Const(value=0.0), b=b):
-            return _normal(b)
-        case Select(cond=Bin(op=Op.GT | Op.GE, a=x, b=Const(value=0.0)), a=a, b=b) if a == x:
-            if b == Const(0.0, b.ty):
-                return Bin(Op.MAX, x, b, e.ty)
-            if isinstance(b, Bin) and b.op is Op.MUL:
-                for factor, other in ((b.a, b.b), (b.b, b.a)):
-                    if other == x and isinstance(factor, Const) and 0.0 <= float(factor.value) <= 1.0:
-                        return Bin(Op.MAX, x, b, e.ty)
-            return e
-        case _:
-            return e

@@ -14,8 +14,9 @@ from itertools import product
 
 from fabrica_agent.lowering.ir import Ty
 from fabrica_agent.rewrite.scope import Scope, comptime_int, scope_of
-from fabrica_agent.rewrite.text import Edit, apply, parse, walk
+from fabrica_agent.rewrite.text import Edit, apply, parse
 from fabrica_bench.csl import ast
+from fabrica_bench.csl.sema.walk import walk
 
 PERIOD = 4
 """Words of four bytes after which banks repeat."""

@@ -21,8 +21,9 @@ from fabrica_agent.rewrite.descriptors import (
     statement_calls,
 )
 from fabrica_agent.rewrite.scope import scope_of
-from fabrica_agent.rewrite.text import Edit, apply, line_start, parse, walk
+from fabrica_agent.rewrite.text import Edit, apply, line_start, parse
 from fabrica_bench.csl import ast
+from fabrica_bench.csl.sema.walk import walk
 
 COPY = 12.0
 """Cycles that a copy of a few elements is expected to cost."""

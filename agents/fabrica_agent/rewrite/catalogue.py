@@ -14,10 +14,11 @@ from fabrica_agent.rewrite.hoisting import hoisted
 from fabrica_agent.rewrite.loops import as_boxes, as_vectors, rewrite_all
 from fabrica_agent.rewrite.overlap import overlapped
 from fabrica_agent.rewrite.scope import scope_of
-from fabrica_agent.rewrite.text import parse, pinned, walk
+from fabrica_agent.rewrite.text import parse, pinned
 from fabrica_agent.rewrite.tuning import constants, fused_tasks, larger_pieces
 from fabrica_agent.rewrite.walks import walked
 from fabrica_bench.csl import ast
+from fabrica_bench.csl.sema.walk import walk
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fabrica_agent.rewrite.scope import Scope, comptime_int
-from fabrica_agent.rewrite.text import walk
 from fabrica_bench.csl import ast
+from fabrica_bench.csl.sema.walk import walk
 
 OPERATIONS = ("fmovs", "fadds", "fsubs", "fmuls", "fmaxs", "fmacs")
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fabrica_agent.rewrite.scope import Scope, scope_of
-from fabrica_agent.rewrite.text import Edit, apply, indentation, line_start, parse, walk
+from fabrica_agent.rewrite.text import Edit, apply, indentation, line_start, parse
 from fabrica_bench.csl import ast
+from fabrica_bench.csl.sema.walk import walk
 
 GAIN = 10.0
 """Cycles expected to be saved: less than by removing a buffer, which has to come first where both apply."""

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from fabrica_agent.lowering.ir import Ty
 from fabrica_agent.rewrite.descriptors import Descriptor, OperationCall, descriptors_of, name_of, statement_calls
 from fabrica_agent.rewrite.scope import Scope, scope_of
-from fabrica_agent.rewrite.text import Edit, apply, line_start, parse, walk
+from fabrica_agent.rewrite.text import Edit, apply, line_start, parse
 from fabrica_bench.csl import ast
+from fabrica_bench.csl.sema.walk import walk
 
 START = 10.0
 """Cycles that an operation takes beyond those for its elements, about."""

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fabrica_agent.rewrite.scope import Scope, scope_of
-from fabrica_agent.rewrite.text import Edit, apply, before_comments, identifiers, indentation, parse, walk
+from fabrica_agent.rewrite.text import Edit, apply, before_comments, identifiers, indentation, parse
 from fabrica_bench.csl import ast
+from fabrica_bench.csl.sema.walk import walk
 
 ELEMENT = 4.0
 """Cycles that an element is expected to save."""

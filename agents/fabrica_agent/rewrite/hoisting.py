@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 
 from fabrica_agent.rewrite.scope import Scope, comptime_int, scope_of
-from fabrica_agent.rewrite.text import Edit, apply, identifiers, indentation, line_start, parse, walk
+from fabrica_agent.rewrite.text import Edit, apply, identifiers, indentation, line_start, parse
 from fabrica_bench.csl import ast
+from fabrica_bench.csl.sema.walk import walk
 
 TURNS = 8
 """Turns of a loop whose number isn't known when the program is compiled."""

@@ -33,8 +33,9 @@ from fabrica_agent.lowering.unroll import unroll
 from fabrica_agent.lowering.vectorise import vectorise
 from fabrica_agent.rewrite.reader import Locals, Region, locals_after, parameters, read_region
 from fabrica_agent.rewrite.scope import Scope, UnreadableError, scope_of
-from fabrica_agent.rewrite.text import Edit, apply, before_comments, identifiers, indentation, parse, walk
+from fabrica_agent.rewrite.text import Edit, apply, before_comments, identifiers, indentation, parse
 from fabrica_bench.csl import ast
+from fabrica_bench.csl.sema.walk import walk
 
 CODE_BYTES = 8 * 1024
 """Memory to leave for code, stack and libraries when arrays are added."""

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 
 from fabrica_agent.rewrite.catalogue import Proposal, Rewrite
-from fabrica_agent.rewrite.text import parse, walk
+from fabrica_agent.rewrite.text import lines_of, parse
 from fabrica_bench.csl import ast
+from fabrica_bench.csl.sema.walk import walk
 
 _LINE = re.compile(r"^\s*([\w.-]+):(\d+): (\d+)$", re.MULTILINE)
 """A line of a profile: file, line, cycles."""
@@ -53,7 +54,7 @@ def touched(text: str, changed: str) -> set[int]:
     lines = set(_replaced(text, changed))
     tree = parse(text)
     declarations = [d for d in tree.items if isinstance(d, ast.VarDecl)]
-    names = {d.name for d in declarations if lines & set(_lines(d))}
+    names = {d.name for d in declarations if lines & set(lines_of(d))}
     while True:
         # A descriptor is another one when its array is.
         more = {d.name for d in declarations if d.name not in names and names & _mentioned(d)}
@@ -62,7 +63,7 @@ def touched(text: str, changed: str) -> set[int]:
         names |= more
     functions = [f for f in tree.items if isinstance(f, ast.FnDecl)]
     mentions = (n for n in walk(functions) if isinstance(n, ast.Ident) and n.name in names)
-    return lines.union(*map(_lines, mentions))
+    return lines.union(*map(lines_of, mentions))
 
 
 def _replaced(text: str, changed: str) -> Iterator[int]:
@@ -81,8 +82,3 @@ def _code(text: str) -> list[tuple[int, str]]:
 
 def _mentioned(d: ast.VarDecl) -> set[str]:
     return {n.name for n in walk(d) if isinstance(n, ast.Ident)}
-
-
-def _lines(node: ast.Node) -> range:
-    span = node.span
-    return range(span.file.position(span.start)[0], span.file.position(span.end)[0] + 1)

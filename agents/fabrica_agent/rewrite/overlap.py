@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from fabrica_agent.rewrite.scope import Scope, comptime_int, scope_of
-from fabrica_agent.rewrite.text import Edit, apply, before_comments, identifiers, line_start, parse, walk
+from fabrica_agent.rewrite.text import Edit, apply, before_comments, identifiers, line_start, parse
 from fabrica_bench.csl import ast
+from fabrica_bench.csl.sema.walk import walk
 
 OPERATIONS = frozenset(
     f"f{word}{size}" for word in ("mov", "add", "sub", "mul", "mac", "max", "neg", "abs") for size in "sh"

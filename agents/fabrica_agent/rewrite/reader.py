@@ -37,6 +37,7 @@ from fabrica_agent.lowering.ir import (
 )
 from fabrica_agent.rewrite.scope import Scope, UnreadableError, named_type
 from fabrica_bench.csl import ast
+from fabrica_bench.csl.sema.walk import walk
 
 _BINARY = {
     "+": Op.ADD, "-": Op.SUB, "*": Op.MUL, "/": Op.DIV, "%": Op.MOD, "<<": Op.SHL, ">>": Op.SHR, "&": Op.AND,
@@ -270,8 +271,6 @@ class _Reader:
 
     def _forget(self, body: object) -> None:
         """Constants that a loop may change are unknown inside and after it."""
-        from fabrica_agent.rewrite.text import walk
-
         for n in walk(body):
             if isinstance(n, ast.Assign) and isinstance(n.target, ast.Ident):
                 self.known.pop(self.names.get(n.target.name, n.target.name), None)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from fabrica_bench.csl import ast
 from fabrica_bench.csl.parser import parse_file
+from fabrica_bench.csl.sema.walk import walk
 from fabrica_bench.csl.source import virtual_source
 
 
@@ -40,20 +41,6 @@ def parse(text: str, name: str = "pe.csl") -> ast.File:
     return parse_file(virtual_source(name, text))
 
 
-def walk(node: object) -> Iterator[ast.Node]:
-    """Every node of a tree, parents first, in source order."""
-    if isinstance(node, ast.Span | ast.SourceFile | ast.Comment):
-        return
-    if isinstance(node, ast.Node):
-        yield node
-    if isinstance(node, list | tuple):
-        for item in node:
-            yield from walk(item)
-    elif is_dataclass(node) and not isinstance(node, type):
-        for field in fields(node):
-            yield from walk(getattr(node, field.name))
-
-
 def identifiers(tree: ast.File) -> set[str]:
     """Every name that a file mentions."""
     found: set[str] = set()
@@ -81,6 +68,12 @@ def pinned(text: str, sizes: Mapping[str, int]) -> str:
     if REFUSAL in text or not known:
         return text
     return f'{text.rstrip()}\n\ncomptime {{\n  @comptime_assert({" and ".join(known)}, "{REFUSAL}");\n}}\n'
+
+
+def lines_of(node: ast.Node) -> range:
+    """The lines that a node is on, from 1 on."""
+    span = node.span
+    return range(span.file.position(span.start)[0], span.file.position(span.end)[0] + 1)
 
 
 def line_start(text: str, offset: int) -> int:

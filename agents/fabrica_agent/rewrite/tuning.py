@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from fabrica_agent.rewrite.scope import Scope, scope_of
-from fabrica_agent.rewrite.text import Edit, apply, before_comments, identifiers, parse, walk
+from fabrica_agent.rewrite.text import Edit, apply, before_comments, identifiers, parse
 from fabrica_bench.csl import ast
+from fabrica_bench.csl.sema.walk import walk
 
 PIECE = 400.0
 """Cycles that one exchange less is expected to save, with its tasks and the latency of the fabric."""

@@ -15,8 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fabrica_agent.rewrite.scope import Scope, comptime_int, scope_of
-from fabrica_agent.rewrite.text import Edit, apply, before_comments, identifiers, indentation, parse, walk
+from fabrica_agent.rewrite.text import Edit, apply, before_comments, identifiers, indentation, parse
 from fabrica_bench.csl import ast
+from fabrica_bench.csl.sema.walk import walk
 
 TURN = 25.0
 """Cycles that a turn of the loop is expected to save: three register loads, the offset, the way back."""

@@ -7,15 +7,17 @@ finds counts the more, the more cycles are spent there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from fabrica_agent.extraction.layout import parse, walk
+from fabrica_agent.extraction.layout import parse
 from fabrica_agent.rewrite.catalogue import CATALOGUE as REWRITES
 from fabrica_agent.rewrite.catalogue import Rewrite, Source
 from fabrica_agent.rewrite.measured import promise, share
+from fabrica_agent.rewrite.text import lines_of
 from fabrica_bench.csl import ast
+from fabrica_bench.csl.sema.walk import walk
 from fabrica_bench.plugins import AgentGaveUp
 
 
@@ -236,12 +238,7 @@ def ranked(files: dict[str, str], compute: str, hot: Mapping[int, float] | None 
     def rank(edit: Edit) -> float:
         program = Program(tree)
         score = edit.score(program)
-        lines = (line for node in program.met for line in _lines(node))
+        lines = (line for node in program.met for line in lines_of(node))
         return score * (1 + EMPHASIS * share(lines, hot or {}))
 
     return sorted(CATALOGUE, key=lambda edit: -rank(edit))
-
-
-def _lines(node: ast.Node) -> Iterable[int]:
-    span = node.span
-    return range(span.file.position(span.start)[0], span.file.position(span.end)[0] + 1)

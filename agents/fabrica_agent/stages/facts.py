@@ -9,10 +9,11 @@ from pydantic import BaseModel, ConfigDict
 
 from fabrica_agent.extraction.commands import sizes
 from fabrica_agent.extraction.host import observe
-from fabrica_agent.extraction.layout import layout_facts, parse, walk, window_facts
+from fabrica_agent.extraction.layout import layout_facts, parse, window_facts
 from fabrica_agent.records import HostFacts, LayoutFacts, ParamFact, WindowFact
 from fabrica_agent.stages.routes import EvaluatedLayout, evaluate_layout
 from fabrica_bench.csl import ast
+from fabrica_bench.csl.sema.walk import walk
 from fabrica_bench.plugins import AgentGaveUp, TaskView
 
 MEMCPY_COLORS: Final = (21, 22, 23)
