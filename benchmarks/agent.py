@@ -5,7 +5,9 @@
 
 For every task it lets the agent work within the default budget, judges its answer on the visible and on fresh held-out
 inputs, and prints cycles of the plain program, of the answer and of the expert's, all from the same toolchain. The last
-lines count what the targets count. Exit code 1 if an answer isn't valid; giving up is not an error.
+line counts what the targets count. Exit code 1 if an answer isn't valid; giving up is not an error.
+
+Evaluations bound the work, an hour the wall time: what a loaded machine finds is then what an idle one finds.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ from fabrica_bench.tasks import Task
 from fabrica_bench.tasks.seeds import HeldOutKey
 from fabrica_bench.tasks.selection import list_tasks
 from fabrica_bench.toolchains import get_toolchain
+
+BUDGET = DEFAULT_BUDGET.model_copy(update={"wall_s": 3600.0})
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ def _study(task: Task, scorer: Scorer, options: argparse.Namespace) -> Row:
     began = _cpu_seconds()
     note, answer = "", None
     try:
-        candidate = find_agent(options.agent).translate(view, tools, DEFAULT_BUDGET)
+        candidate = find_agent(options.agent).translate(view, tools, BUDGET)
         files = dict(candidate.files)
     except AgentGaveUp as error:
         files, note = {}, f"gave up: {error}"

@@ -159,7 +159,8 @@ class _Translation:
             assert refusal is not None
             raise refusal
         if review is not None:
-            raise AgentGaveUp([f"the translation fails ({review.kind.value}): {review.reason}"])
+            failure = f"the translation fails ({review.kind.value}): {review.reason}"
+            raise AgentGaveUp([failure, *fallback.implementation.notes])
         return fallback
 
     def _build(self, plan: Plan, options: Options) -> Implementation | None:

@@ -61,6 +61,9 @@ class LoweringImplementer:
             raise AgentGaveUp([f"not understood: {error}"]) from error
         variants = [main]
         notes = list(main.program.notes)
+        if main.exchange is not None:
+            parts = [g.shards.array for g in main.exchange.gathers if not g.complete]
+            notes += [f"the layout has no channels by which PEs get all of {array}" for array in parts]
         for name, size in plan.facts.sizes.items():
             if size == plan.view.size:
                 continue

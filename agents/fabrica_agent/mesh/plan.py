@@ -52,11 +52,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Gather:
-    """The movements of one array; `held`: along columns and rows, who holds all parts in the end."""
+    """The movements of one array.
+
+    Attributes:
+        shards: Its parts.
+        steps: What happens, in order.
+        held: Along columns and rows, who holds all parts in the end.
+        complete: Whether the PEs that need the array get all of it. A program may do with less: what it reads is
+            seldom known before it runs.
+    """
 
     shards: Shards
     steps: tuple[Step, ...]
     held: tuple[int, int]
+    complete: bool
 
 
 def plan_gather(shards: Shards, mesh: Mesh, ways: Sequence[Way], wanted: tuple[int, int]) -> Gather:
@@ -80,7 +89,7 @@ def plan_gather(shards: Shards, mesh: Mesh, ways: Sequence[Way], wanted: tuple[i
         unmet = sum(not _meets(h, w) for h, w in zip(held, wanted, strict=True))
         rank = (unmet, len(steps))
         if best is None or rank < best[0]:
-            best = rank, Gather(shards, tuple(steps), (held[0], held[1]))
+            best = rank, Gather(shards, tuple(steps), (held[0], held[1]), unmet == 0)
     assert best is not None
     return best[1]
 

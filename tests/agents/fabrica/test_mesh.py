@@ -163,6 +163,7 @@ def test_a_single_chain_brings_everything_to_its_end() -> None:
     mesh = mesh_of(TO_THE_WEST, 4)
     plan = plan_gather(row_of(4, 8), mesh, ways(mesh), (0, 0))
     assert plan.held == (0, EVERYWHERE)
+    assert plan.complete
     (step,) = plan.steps
     assert (step.kind, step.to) == (Kind.COLLECT, 0)
 
@@ -171,6 +172,7 @@ def test_what_no_channel_brings_stays_where_it_is() -> None:
     mesh = mesh_of(FROM_THE_TOP, 2, 2)
     plan = plan_gather(row_of(2, 8), mesh, ways(mesh), (EVERYWHERE, 0))
     assert plan.held[X] == OWN
+    assert not plan.complete
     assert all(step.way.axis == Y for step in plan.steps)
 
 

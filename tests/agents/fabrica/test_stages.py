@@ -163,6 +163,13 @@ def test_a_translation_that_never_works_is_given_up_with_the_reason() -> None:
         FabricaAgent().translate(view_of("SAXPY-1PE"), Tools([WRONG]), BUDGET)
 
 
+@pytest.mark.slow
+def test_data_that_channels_cannot_bring_are_named() -> None:
+    """Every PE's one color reaches all its neighbours at once, which no movement along lines makes use of."""
+    with pytest.raises(AgentGaveUp, match="by which PEs get all of x"):
+        FabricaAgent().translate(view_of("7pt-Stencil"), Tools([WRONG]), BUDGET)
+
+
 def test_the_optimizer_keeps_only_what_is_faster() -> None:
     slower = VisibleRun(ok=True, outcome="valid", cycles=200)
     first = Tools([VALID, slower])
