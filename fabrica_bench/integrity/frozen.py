@@ -116,7 +116,9 @@ def window_use(reference: ast.File, window_file: str, launches: Sequence[str]) -
     starts = {stamp_name(_first_statement(exported[entry]), name) for entry in entries}
     stops = {stamp_name(before, name) for before, _ in returns(reference)}
     if len(starts) != 1 or len(stops) != 1 or None in starts or None in stops:
-        raise BrokenReference("every launched function must begin with, every return to the host follow, one stamp")
+        raise BrokenReference(
+            "a launched function must be exported and begin with a stamp, and one must precede every return to the host"
+        )
     (start,), (stop,) = starts, stops
     assert start is not None
     assert stop is not None

@@ -16,7 +16,7 @@ import numpy as np
 
 from fabrica_bench.csl.diagnostics import CslError
 from fabrica_bench.errors import FabricaError
-from fabrica_bench.integrity.frozen import check_program, window_use
+from fabrica_bench.integrity.frozen import BrokenReference, check_program, window_use
 from fabrica_bench.integrity.syntax import parse_text
 from fabrica_bench.tasks import Arrays, Task, load_task
 from fabrica_bench.tasks.canary import canary_of
@@ -224,9 +224,19 @@ def _references(task: Task) -> Iterator[Problem]:
     if bundle.compute not in trees:
         return
     reference = trees[bundle.compute]
-    use = window_use(reference, bundle.window, task.spec.frozen.launches)
+    place = str(task.bundle_dir / bundle.compute)
+    try:
+        use = window_use(reference, bundle.window, task.spec.frozen.launches)
+    except BrokenReference as error:
+        entry = task.spec.entry.name
+        yield Problem(
+            place,
+            str(error),
+            f"export {entry}, begin it with `window.start();`, and put `window.end();` right before every return",
+        )
+        return
     if use is None:
-        yield Problem(str(task.bundle_dir / bundle.compute), f"doesn't import {bundle.window}")
+        yield Problem(place, f"doesn't import {bundle.window}")
         return
     for name, tree in trees.items():
         for finding in check_program(tree, reference, use):
