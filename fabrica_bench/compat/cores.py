@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabrica_bench.compat.sessions import HostError
 from fabrica_bench.errors import FabricaError
+from fabrica_bench.json_text import parse_json
 
 if TYPE_CHECKING:
     from fabrica_bench.csl.ir import Program
@@ -44,7 +45,7 @@ def read_core(path: Path) -> list[list[dict[str, bytes]]]:
     """
     try:
         with gzip.open(path, "rt", encoding="utf-8") as stream:
-            document: Any = json.load(stream)
+            document: Any = parse_json(stream.read())
         if document["fabrica_core"] != FORMAT:
             raise HostError("unknown core file version", place=str(path), remedy="write it again with dump_core")
         return [[{name: base64.b64decode(text) for name, text in pe.items()} for pe in row] for row in document["pes"]]

@@ -19,6 +19,7 @@ from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
 from fabrica_bench.export.turns import Turn, read_turns
 from fabrica_bench.firewall.library import knowledge_folder
 from fabrica_bench.firewall.screening import leaks
+from fabrica_bench.json_text import parse_json
 from fabrica_bench.tasks import list_tasks
 
 SUFFIXES: Final = (".md", ".txt", ".rst", ".html", ".htm")
@@ -126,7 +127,7 @@ def folder_contents() -> dict[str, int]:
     folder = knowledge_folder()
     for path in sorted(folder.glob("*.jsonl")) if folder.is_dir() else []:
         for line in path.read_text(encoding="utf-8").splitlines():
-            counts[json.loads(line).get("source") or path.name] += 1
+            counts[parse_json(line).get("source") or path.name] += 1
     return dict(counts)
 
 

@@ -6,12 +6,12 @@ can be replayed. A file with nothing but such lines will do.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
 
+from fabrica_bench.json_text import parse_json
 from fabrica_bench.models.provider import Notice, no_notice
 from fabrica_bench.plugins import ModelError, ModelReply, ModelRequest
 
@@ -62,7 +62,7 @@ class Replay:
 
     def _read(self, line: str, number: int) -> None:
         try:
-            record = json.loads(line)
+            record = parse_json(line)
             if record["record"] != "agent_event" or record["event"] != MODEL_CALL:
                 return
             data = record["data"]

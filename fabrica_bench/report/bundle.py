@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fabrica_bench.errors import FabricaError, from_os_error
+from fabrica_bench.json_text import parse_json
 from fabrica_bench.report.data import load_report
 from fabrica_bench.runs.keys import find_key
 from fabrica_bench.runs.store import FILES_NAME, MANIFEST_NAME, RECORDS_NAME, RunStore
@@ -166,9 +167,9 @@ def _read_members(archive: zipfile.ZipFile, place: str) -> dict[str, bytes]:
 
 def _checked_head(members: dict[str, bytes], place: str) -> dict[str, Any]:
     try:
-        head = json.loads(members[HEAD_NAME])
+        head = parse_json(members[HEAD_NAME])
         digest = head.pop("digest")
-        listed = head["members"]
+        listed = dict(head["members"])
         known = head["format"] == FORMAT
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise _refused(f"{HEAD_NAME} is missing or damaged", place) from error

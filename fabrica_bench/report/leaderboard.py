@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fabrica_bench.errors import FabricaError, from_os_error
+from fabrica_bench.json_text import parse_json
 from fabrica_bench.report.bundle import bundle_key, check_commitments, unpack_bundle
 from fabrica_bench.report.data import load_report
 from fabrica_bench.report.document import Document, build_document, entry_json, glossary
@@ -242,7 +243,7 @@ def _verified(path: Path) -> bool:
 def _exclusions(folder: Path) -> dict[str, str]:
     path = folder / EXCLUSIONS_NAME
     try:
-        reasons = json.loads(path.read_text(encoding="utf-8"))
+        reasons = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from fabrica_bench.json_text import parse_json
 from fabrica_bench.errors import FabricaError, from_os_error
 from fabrica_bench.runs.records import VerdictRecord
 from fabrica_bench.runs.store import MANIFEST_NAME, RECORDS_NAME, RunStore
@@ -88,7 +89,7 @@ def audit_verdict(path: Path, key: HeldOutKey) -> Audit:
     except OSError as error:
         raise from_os_error(error) from error
     try:
-        data = json.loads(text)
+        data = parse_json(text)
         verdict = parse_verdict(json.dumps(data["verdict"]) if "verdict" in data else text)
     except (ValueError, TypeError) as error:
         raise FabricaError("holds no verdict", place=str(path), remedy=remedy) from error

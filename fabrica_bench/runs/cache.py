@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from fabrica_bench.json_text import parse_json
 from fabrica_bench.scoring.validity import Evaluation
 from fabrica_bench.scoring.verdict import PredicateResult
 from fabrica_bench.toolchains.landlock import landlock_abi
@@ -93,7 +94,7 @@ class EvaluationCache:
         if self._folder is None:
             return None
         try:
-            stored = json.loads(self._path(key).read_bytes())
+            stored = parse_json(self._path(key).read_bytes())
             if stored["key"] != key:
                 return None
             evaluation_from_json(stored["evaluation"])

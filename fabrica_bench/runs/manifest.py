@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError, field_validator
 
 from fabrica_bench.errors import FabricaError
+from fabrica_bench.runs.config import RunConfig
+
+RunId = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z][0-9A-Za-z._ -]{0,63}$")]
 
 
 class Manifest(BaseModel):
@@ -32,7 +35,7 @@ class Manifest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    run_id: str
+    run_id: RunId
     created: str
     config: dict[str, Any]
     model: str
@@ -45,6 +48,13 @@ class Manifest(BaseModel):
     tasks: dict[str, str]
     tasks_dir: str = ""
     environment: dict[str, str] = {}
+
+    @field_validator("config")
+    @classmethod
+    def _is_a_configuration(cls, config: dict[str, Any]) -> dict[str, Any]:
+        # It may come from anybody, in a bundle; kept as it is written, so that digests and comparisons hold.
+        RunConfig.model_validate({**{name: config[name] for name in config if name != "replay_of"}, "out": "."})
+        return config
 
     def to_text(self) -> str:
         """Indented JSON, for people too."""

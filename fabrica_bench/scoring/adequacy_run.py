@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from fabrica_bench.errors import from_os_error
+from fabrica_bench.json_text import parse_json
 from fabrica_bench.scoring.program_adequacy import ProgramAdequacy, Tier, measure_programs, state_key
 from fabrica_bench.tasks import Task, load_task
 from fabrica_bench.tasks.spec import Arch
@@ -77,7 +78,7 @@ def _read(state: Path | None) -> dict[str, ProgramAdequacy]:
         raise from_os_error(error) from error
     for line in lines:
         try:
-            data = json.loads(line)
+            data = parse_json(line)
             found[str(data["key"])] = ProgramAdequacy.from_json(data)
         except (ValueError, KeyError, TypeError):
             continue

@@ -22,6 +22,7 @@ from typing import Any, Final, Literal
 
 from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
 from fabrica_bench.firewall.bundle import bundle_texts
+from fabrica_bench.json_text import parse_json
 from fabrica_bench.scoring.conditions import Conditions
 from fabrica_bench.scoring.inputs import held_out_cases, held_out_seeds, visible_cases
 from fabrica_bench.scoring.scorer import AnyVerdict, Scorer
@@ -229,7 +230,7 @@ class ResultsFile:
         whole, _, rest = text.rpartition("\n")
         for number, line in enumerate(whole.splitlines(), 1):
             try:
-                entry = json.loads(line)
+                entry = parse_json(line)
                 self._kept[entry["key"]] = _result_from_json(entry)
             except (ValueError, KeyError, TypeError) as error:
                 raise FabricaError(

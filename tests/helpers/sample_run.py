@@ -25,7 +25,7 @@ def make_manifest(tasks: tuple[str, ...] = TASKS, agent: str = "tester", control
             "arch": "wse3",
             "size": "small",
             "workflow": "W1",
-            "budget": {"evaluations": 20},
+            "budget": {"evaluations": 20, "wall_s": 300.0, "tokens": 0},
         },
         model="deterministic",
         control=control,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -103,6 +104,8 @@ def rewritten(source: Path, target: Path, change) -> Path:
         (lambda m: m.pop("bundle.json"), "missing or damaged"),
         (lambda m: m.pop("key"), "changed: key"),
         (lambda m: m.update({"bundle.json": b"[]"}), "missing or damaged"),
+        (lambda m: m.update({"bundle.json": b"[" * 100_000}), "missing or damaged"),
+        (lambda m: m.update({"bundle.json": b'{"digest": "", "format": 1, "members": [1]}'}), "missing or damaged"),
         (lambda m: m.update({"bundle.json": m["bundle.json"].replace(b'"toy"', b'"me"')}), "changed: bundle.json"),
     ],
 )
@@ -112,6 +115,33 @@ def test_a_changed_bundle_is_refused(finished, tmp_path, change, message):
     with pytest.raises(FabricaError, match=message):
         unpack_bundle(bad, tmp_path / "into")
     assert not (tmp_path / "into").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (lambda manifest: manifest["config"].update(tasks=5), "config.tasks"),
+        (lambda manifest: manifest["config"].pop("agent"), "config.agent"),
+        (lambda manifest: manifest.update(run_id="../../x"), "run_id"),
+    ],
+)
+def test_a_bundle_whose_run_never_was_one_is_refused(finished, tmp_path, change, field):
+    """Digests and all are in order: whoever made it up computed them again."""
+
+    def make_up(members):
+        manifest = json.loads(members["manifest.json"])
+        change(manifest)
+        members["manifest.json"] = json.dumps(manifest).encode()
+        head = json.loads(members["bundle.json"])
+        del head["digest"]
+        head["members"] = {n: hashlib.sha256(d).hexdigest() for n, d in members.items() if n != "bundle.json"}
+        digest = hashlib.sha256(json.dumps(head, sort_keys=True).encode()).hexdigest()
+        members["bundle.json"] = json.dumps({**head, "digest": digest}).encode()
+
+    pack_run(finished, tmp_path / "good")
+    bad = rewritten(tmp_path / "good", tmp_path / "bad", make_up)
+    with pytest.raises(FabricaError, match=f"not a run manifest of this version: {field}"):
+        add_bundle(tmp_path / "board", bad)
 
 
 def test_what_is_no_archive_is_named(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -22,6 +21,7 @@ from typing import IO, Any, Final, Literal
 import fabrica_bench
 from fabrica_bench.cli import console
 from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.json_text import parse_json
 
 STATISTICS_FILE: Final = "sim_stats.json"
 ENDING_SECONDS: Final = 5.0
@@ -252,7 +252,7 @@ def _stamp(folder: Path) -> tuple[int, int] | None:
 
 def _statistics(folder: Path) -> dict[str, Any] | None:
     try:
-        value = json.loads((folder / STATISTICS_FILE).read_text(encoding="utf-8"))
+        value = parse_json((folder / STATISTICS_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return value if isinstance(value, dict) else None
