@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from fabrica_agent.lowering.ir import Ty
 from fabrica_agent.rewrite.descriptors import Descriptor, OperationCall, descriptors_of, name_of, statement_calls
-from fabrica_agent.rewrite.scope import Scope, scope_of
+from fabrica_agent.rewrite.scope import Scope, local_names, scope_of
 from fabrica_agent.rewrite.text import Edit, apply, line_start, parse
 from fabrica_bench.csl import ast
 from fabrica_bench.csl.sema.walk import walk
@@ -39,6 +39,9 @@ def fused(text: str, sizes: Mapping[str, int]) -> tuple[str, float] | None:
             total = _next(product)
             if total is None or id(product.block.stmts[product.position]) in done:
                 continue
+            used = {n.name for n in walk([product.call, total]) if isinstance(n, ast.Ident)}
+            if used & local_names(fn) - _local_numbers(fn):
+                continue  # a local name may be that of a descriptor too
             call = _multiply_add(text, tree, product, total, descriptors, scope, numbers)
             if call is None:
                 continue

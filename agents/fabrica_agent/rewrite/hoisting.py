@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 
-from fabrica_agent.rewrite.scope import Scope, comptime_int, scope_of
-from fabrica_agent.rewrite.text import Edit, apply, identifiers, indentation, line_start, parse
+from fabrica_agent.rewrite.scope import Scope, comptime_int, local_names, scope_of
+from fabrica_agent.rewrite.text import Edit, apply, identifiers, indentation, parse
 from fabrica_bench.csl import ast
 from fabrica_bench.csl.sema.walk import walk
 
@@ -36,6 +36,7 @@ class _Surroundings:
         changed: Names that it declares or assigns; `*` for all variables and arrays at file level.
         fixed: Names with values that are known at compile time: what is made of them alone costs nothing.
         variables: Variables and arrays at file level.
+        local: Names of the function's own, which may be those of arrays at file level too.
         pointed: Variables and arrays that a pointer may lead to.
         through_pointers: Whether it writes where a pointer leads.
     """
@@ -44,6 +45,7 @@ class _Surroundings:
     changed: set[str]
     fixed: set[str]
     variables: set[str]
+    local: set[str]
     pointed: set[str]
     through_pointers: bool
 
@@ -64,7 +66,7 @@ def hoisted(text: str, sizes: Mapping[str, int]) -> tuple[str, float] | None:
             continue
         covered: list[ast.Span] = []
         for loop, turns in _loops(fn.body, scope, 1):
-            around = _surroundings(loop, tree, scope)
+            around = _surroundings(loop, fn, tree, scope)
             known: dict[str, str] = {}
             for e in _constant_parts(_repeated(loop), around):
                 if any(c.start <= e.span.start < c.end for c in covered):
@@ -75,8 +77,8 @@ def hoisted(text: str, sizes: Mapping[str, int]) -> tuple[str, float] | None:
                     known[own] = next(names)
                 edits.append(Edit(e.span.start, e.span.end, known[own]))
                 gain += (turns - 1) * _cost(e, around)
-            pad, at = indentation(text, loop.span.start), line_start(text, loop.span.start)
-            edits += [Edit(at, at, f"{pad}const {name} = {own};\n") for own, name in known.items()]
+            pad, at = indentation(text, loop.span.start), loop.span.start
+            edits += [Edit(at, at, f"const {name} = {own};\n{pad}") for own, name in known.items()]
     return (apply(text, edits), gain) if edits else None
 
 
@@ -118,7 +120,8 @@ def _repeated(loop: Loop) -> list[ast.Node | None]:
     return [loop.body] if isinstance(loop, ast.For) else [loop.cond, loop.step, loop.body]
 
 
-def _surroundings(loop: Loop, tree: ast.File, scope: Scope) -> _Surroundings:
+def _surroundings(loop: Loop, fn: ast.FnDecl, tree: ast.File, scope: Scope) -> _Surroundings:
+    local = local_names(fn)
     variables = {d.name for d in tree.items if isinstance(d, ast.VarDecl) and d.kind is ast.VarKind.VAR}
     changed: set[str] = set()
     through = False
@@ -133,7 +136,7 @@ def _surroundings(loop: Loop, tree: ast.File, scope: Scope) -> _Surroundings:
             case ast.Assign(target=target):
                 base = _base(target)
                 changed |= {base} if base else {_EVERYTHING}
-                through |= isinstance(target, ast.Deref | ast.Index) and base not in scope.arrays
+                through |= isinstance(target, ast.Deref | ast.Index) and (base in local or base not in scope.arrays)
             case ast.Unary(op="&", operand=operand):
                 changed |= {_EVERYTHING, _base(operand) or _EVERYTHING}
             case ast.BuiltinCall(name=name) if name not in _PURE:
@@ -143,7 +146,7 @@ def _surroundings(loop: Loop, tree: ast.File, scope: Scope) -> _Surroundings:
             case _:
                 pass
     fixed = {d.name for d in tree.items if isinstance(d, ast.VarDecl) and d.kind is not ast.VarKind.VAR}
-    return _Surroundings(scope, changed, fixed, variables, _pointed(tree), through)
+    return _Surroundings(scope, changed, fixed, variables, local, _pointed(tree), through)
 
 
 def _base(target: ast.Expr) -> str | None:
@@ -246,7 +249,7 @@ def _is_constant(e: ast.Expr, around: _Surroundings) -> bool:
             return _is_constant(lhs, around) and _is_constant(rhs, around)
         case ast.Index(base=ast.Ident(name=name), indices=[index]):
             array = around.scope.arrays.get(name)
-            if array is None or name in around.changed or _EVERYTHING in around.changed:
+            if array is None or name in around.local or name in around.changed or _EVERYTHING in around.changed:
                 return False
             if around.through_pointers and name in around.pointed:
                 return False

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from fabrica_agent.lowering.ir import Ty
 from fabrica_bench.csl import ast
+from fabrica_bench.csl.sema.walk import walk
 
 _TYPES = {t.value: t for t in Ty}
 
@@ -57,6 +58,12 @@ def scope_of(tree: ast.File, sizes: Mapping[str, int]) -> Scope:
         elif isinstance(item, ast.VarDecl):
             _declare(item, scope, sizes)
     return scope
+
+
+def local_names(fn: ast.FnDecl) -> set[str]:
+    """Parameters and variables of a function, those of its blocks included."""
+    declared = {p.name for p in fn.params} | {d.name for d in walk(fn) if isinstance(d, ast.VarDecl)}
+    return {name for name in declared if name is not None}
 
 
 def _declare(d: ast.VarDecl, scope: Scope, sizes: Mapping[str, int]) -> None:

@@ -41,6 +41,8 @@ def test_what_a_loop_does_not_change_is_computed_before_it(tmp_path: Path) -> No
         "  for (@range(u16, n)) |j| { c[0] = c[0] * A[j]; }",
         # It may write it: a pointer leads there.
         "  const q: [*]f32 = &c;\n  for (@range(u16, n)) |j| { q[1] = A[j] * c[1]; }",
+        # A parameter of the same name is meant.
+        "  work(&y, &y);",
         # It calls what writes it.
         "  for (@range(u16, n)) |j| { bump(); y[j] = c[0]; }",
         # A bulk operation writes it.
@@ -52,15 +54,26 @@ def test_what_a_loop_does_not_change_is_computed_before_it(tmp_path: Path) -> No
         # Known to the compiler anyway.
         "  for (@range(u16, n)) |j| { y[j] = A[m * n - 1 - j]; }",
     ],
-    ids=["written", "pointer", "call", "bulk", "place", "division", "comptime"],
+    ids=["written", "pointer", "local", "call", "bulk", "place", "division", "comptime"],
 )
 def test_loops_that_are_left_alone(body: str) -> None:
     extra = """var last: u16 = 0;
 const c_dsd = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{3} -> c[i] });
 fn bump() void {
   c[0] += 1.0;
+}
+fn work(c: [*]f32, d: [*]f32) void {
+  for (@range(u16, n)) |j| {
+    d[0] = c[0] * A[j];
+  }
 }"""
     assert rewritten(LOOPS, program(SIZES, ARRAYS, body, extra), SIZES) is None
+
+
+def test_what_stands_before_a_loop_on_its_line_stays_before_it(tmp_path: Path) -> None:
+    body = "  var k: u16 = 1; k = 3; for (@range(u16, m)) |i| { y[i] = A[k * n + i]; }"
+    text = program(SIZES, ARRAYS, body)
+    check(LOOPS, text, SIZES, DATA, {"y": np.concatenate([DATA["A"][30:36], np.zeros(54)])}, tmp_path)
 
 
 FUSING = """
