@@ -170,9 +170,9 @@ def record_blocks(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> s
     return "\n".join(lines)
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, plural: str | None = None) -> str:
     """`1 task`, `2 tasks`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
 
 
 def _write(stream: TextIO, text: str) -> None:

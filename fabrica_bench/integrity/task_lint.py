@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,9 +30,6 @@ FIXED_FILES: Final = ("spec.yaml", "task.md", "oracle.py", "cuda/kernel.cu")
 
 GUIDE: Final = "see docs/adding-a-task.md"
 
-IGNORED_INPUT: Final = "no output depends on input"
-"""How the message about an input that doesn't matter begins."""
-
 
 @dataclass(frozen=True)
 class Problem:
@@ -41,6 +38,8 @@ class Problem:
     place: str
     message: str
     remedy: str = GUIDE
+    about_inputs: bool = False
+    """Whether every input matters isn't shown: one doesn't, or the oracle can't be asked."""
 
     def to_json(self) -> dict[str, str]:
         """JSON values for `--json` output."""
@@ -54,7 +53,7 @@ def lint_task(task: Task) -> list[Problem]:
     """
     problems = list(_files(task))
     if problems:
-        return problems
+        return [replace(problem, about_inputs=True) for problem in problems]
     return [
         *_oracle(task),
         *_bundle(task),
@@ -109,11 +108,11 @@ def _oracle(task: Task) -> Iterator[Problem]:
             if _same(one, other):
                 yield Problem(place, f"every seed gives the same inputs ({distribution})", "draw from `rng`")
         for name in _ignored_inputs(task, size):
-            yield Problem(place, f"{IGNORED_INPUT} '{name}'", "use it, or leave it out of the spec")
+            yield Problem(place, f"no output depends on input '{name}'", "use it, or leave it out of the spec", True)
         if _zeros_pass(task, size):
             yield Problem(place, "outputs of zeros would be right", "choose another distribution or a closer tolerance")
     except FabricaError as error:
-        yield Problem(error.place or place, error.message, error.remedy or GUIDE)
+        yield Problem(error.place or place, error.message, error.remedy or GUIDE, True)
 
 
 def _same(one: Arrays, other: Arrays) -> bool:

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -38,6 +39,7 @@ class RunnerCheck:
 
     Attributes:
         refused_right: The exit status on true outputs wasn't 0.
+        why: What the runner said last then, on standard error.
         missed: Changes that it didn't notice.
         noticed: Changes at which it failed.
     """
@@ -46,6 +48,7 @@ class RunnerCheck:
     refused_right: bool
     missed: tuple[str, ...]
     noticed: tuple[str, ...]
+    why: str = ""
 
     @property
     def ok(self) -> bool:
@@ -101,6 +104,7 @@ def check_runner(task: Task, arch: Arch = "wse3", size: str = "small", changes: 
             deadline_s=DEADLINE_S,
             stdin=orders,
         )
+        said = _said(folders[0] / "stderr")
     statuses = [int(line) for line in result.stdout.split()]
     if len(statuses) != len(names):
         last = (result.stderr.strip().splitlines() or ["no message"])[-1]
@@ -111,4 +115,14 @@ def check_runner(task: Task, arch: Arch = "wse3", size: str = "small", changes: 
         statuses[0] != 0,
         tuple(name for name, status in wrong.items() if status == 0),
         tuple(name for name, status in wrong.items() if status != 0),
+        said or f"exit status {statuses[0]}, and nothing on standard error",
     )
+
+
+def _said(stream: Path) -> str:
+    """The last line that a process wrote."""
+    try:
+        lines = stream.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    except FileNotFoundError:
+        return ""
+    return lines[-1].strip() if lines else ""

@@ -149,7 +149,8 @@ class Scorer:
             raise HarnessFault(
                 f"the reference of {self.conditions.task.name} is not valid here: {why}",
                 place=str(self.conditions.task.bundle_dir),
-                remedy="see `fabrica-bench doctor`; if all is well there, the task or the toolchain is at fault",
+                remedy=f"see `fabrica-bench tasks validate --filter name={self.conditions.task.name}`, and "
+                "`fabrica-bench doctor`: the task or the toolchain is at fault",
             )
         return evaluation
 

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
 from fabrica_bench.tasks.canary import with_canary
+from fabrica_bench.tasks.catalogue import load_catalogue
 from fabrica_bench.tasks.selection import load_task, shipped_tasks_root
 from fabrica_bench.tasks.spec import TaskName, load_spec
 from fabrica_bench.tasks.task import SPEC_FILE, Task, slug_of
@@ -27,14 +28,14 @@ def new_task(name: str, folder: Path, like: str) -> Task:
     Args:
         name: The new task's name; its folder has it in lower case.
         folder: The tasks folder; made if it doesn't exist.
-        like: A shipped task, whose files are copied.
+        like: A task of the folder or a shipped one, whose files are copied.
 
     Returns:
         The new task.
 
     Raises:
-        UnknownNameError: No such shipped task.
-        FabricaError: The name is none, the task exists already, or the folder can't be written.
+        UnknownNameError: No such task.
+        FabricaError: The name is none or a shipped task's, the task exists already, or the folder can't be written.
     """
     try:
         TypeAdapter(TaskName).validate_python(name)
@@ -44,7 +45,9 @@ def new_task(name: str, folder: Path, like: str) -> Task:
             remedy="use letters, digits and single dashes, at most 64, e.g. My-Task-1PE",
             code=ExitCode.USAGE,
         ) from None
-    model = load_task(like, shipped_tasks_root())
+    if slug_of(name) in {slug_of(entry.name) for entry in load_catalogue()}:
+        raise FabricaError(f"{name} is a shipped task", remedy="choose another name", code=ExitCode.USAGE)
+    model = _model(like, folder)
     root = folder.absolute() / slug_of(name)
     if root.exists():
         raise FabricaError("there is something of this name already", place=str(root), remedy="choose another name")
@@ -56,6 +59,12 @@ def new_task(name: str, folder: Path, like: str) -> Task:
     except OSError as error:
         raise from_os_error(error) from error
     return Task(load_spec(root / SPEC_FILE), root)
+
+
+def _model(like: str, folder: Path) -> Task:
+    """A task to copy: one of the folder's own, or a shipped one."""
+    own = folder / slug_of(like) / SPEC_FILE
+    return load_task(like, folder if own.is_file() else shipped_tasks_root())
 
 
 def _rename(path: Path, model: Task, name: str) -> None:

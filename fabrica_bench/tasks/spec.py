@@ -478,7 +478,9 @@ _REMEDIES: Final = {
 
 
 def _spec_error(path: Path, error: ValidationError) -> FabricaError:
-    first, count = error.errors()[0], error.error_count()
+    found, count = error.errors(), error.error_count()
+    # A mistyped key is extra, and its right spelling missing: the extra one tells more.
+    first = next((item for item in found if item["type"] == "extra_forbidden"), found[0])
     field = ".".join(str(part) for part in first["loc"] if part not in ("tuple", "dict"))
     message = first["msg"].removeprefix("Value error, ")
     if not field and ": " in message:

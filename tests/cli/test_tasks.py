@@ -172,6 +172,30 @@ def test_a_new_task_overwrites_nothing_and_needs_a_name(cli, tmp_path):
     wrong = cli("tasks", "new", "Other", "--tasks", tmp_path, "--like", "relu-2pe")
     assert_one_clear_error(wrong, ExitCode.USAGE, "relu-2pe")
     assert not (tmp_path / "other").exists()
+    assert_one_clear_error(cli("tasks", "new", "ReLU-1PE", "--tasks", tmp_path), ExitCode.USAGE, "shipped")
+
+
+def test_a_task_of_ones_own_is_seen_by_every_command_that_takes_a_task(cli, tmp_path):
+    """Each by --tasks; the environment variable is not needed."""
+    assert cli("tasks", "new", "Mine", "--tasks", tmp_path).code == ExitCode.OK
+    own = ("--tasks", tmp_path, "--filter", "name=Mine")
+    assert cli("tasks", "new", "Mine-Too", "--tasks", tmp_path, "--like", "mine").code == ExitCode.OK
+    assert "Mine" in cli("list", *own).out
+    assert cli("adequacy", "--tier", "results", *own).code == ExitCode.OK
+    assert "Mine" in cli("tasks", "cycles", *own).out
+    candidate = tmp_path / "candidate"
+    candidate.mkdir()
+    (candidate / "pe.csl").write_text((tmp_path / "mine" / "csl" / "pe.csl").read_text(encoding="utf-8"))
+    outcome = cli("score", "--task", "Mine", "--candidate", candidate, "--tasks", tmp_path)
+    assert "Contract" in outcome.out  # judged, and found to be the reference
+    assert outcome.code == ExitCode.FAILURE
+
+
+def test_lint_does_not_call_inputs_checked_where_the_oracle_fails(cli, tmp_path):
+    task = new_task("Mine", tmp_path, "SAXPY-1PE")
+    oracle = task.root / "oracle.py"
+    oracle.write_text(oracle.read_text(encoding="utf-8").replace("def expected(", "def unexpected("), encoding="utf-8")
+    assert "0 of 1 task: an output moves" in cli("tasks", "lint", "--tasks", tmp_path).out
 
 
 @pytest.mark.parametrize("like", [task.name for task in list_tasks()])
@@ -209,4 +233,4 @@ def test_similarity_shows_the_most_alike_pairs_and_fails_on_a_copy(cli, tmp_path
     assert (outcome.json()["ok"], outcome.json()["copies"], len(outcome.json()["pairs"])) == (False, 1, 1)
     pair = outcome.json()["pairs"][0]
     assert (pair["task"], pair["ours"], pair["theirs"], pair["copy"]) == ("Residual", "pe.csl", "copy.csl", True)
-    assert cli(*words).out.endswith("compared with 2 files: 1 copies\n")
+    assert cli(*words).out.endswith("compared with 2 files: 1 copy\n")

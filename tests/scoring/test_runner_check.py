@@ -39,9 +39,10 @@ def test_a_runner_that_only_prints_success_is_caught(copied: Path) -> None:
 
 def test_a_runner_that_always_fails_is_no_check_either(copied: Path) -> None:
     runner = copied / "csl" / "run.py"
-    runner.write_text("import sys\nsys.exit(1)\n", encoding="utf-8")
+    runner.write_text("import sys\nsys.exit('no such thing')\n", encoding="utf-8")
     found = check_runner(load_task(str(copied)), changes=("zeros",))
     assert found.refused_right
+    assert found.why == "no such thing"
     assert not found.ok
 
 

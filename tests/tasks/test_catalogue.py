@@ -26,6 +26,8 @@ def test_splits_are_frozen() -> None:
 def test_written_tasks_agree_with_the_catalogue() -> None:
     entries = {entry.name: entry for entry in load_catalogue()}
     for task in list_tasks():
+        if task.spec.origin == "user":
+            continue
         spec, entry = task.spec, entries[task.name]
         assert (spec.level, spec.origin, spec.split) == (entry.level, entry.origin, entry.split), task.name
         assert set(spec.sets) == set(entry.sets), task.name

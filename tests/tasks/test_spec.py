@@ -68,9 +68,17 @@ def _drop(*path: str | int) -> Callable[[Spec], None]:
     return change
 
 
+def _rename(old: str, new: str) -> Callable[[Spec], None]:
+    def change(spec: Spec) -> None:
+        spec[new] = spec.pop(old)
+
+    return change
+
+
 FAULTS: dict[str, tuple[Callable[[Spec], None], str, str]] = {
     "missing field": (_drop("level"), "field 'level': field required", "add the field"),
     "unknown field": (_set("levle", value=1), "field 'levle': extra inputs are not permitted", "spelling"),
+    "mistyped field": (_rename("level", "levle"), "field 'levle': extra inputs", "spelling"),
     "wrong level": (_set("level", value=7), "field 'level': input should be 1, 2, 3 or 4", "listed values"),
     "text for a number": (_set("sizes", 0, "params", "n", value="512"), "field 'sizes.0.params.n'", "without quotes"),
     "negative param": (_set("sizes", 0, "params", "n", value=-1), "field 'sizes.0.params.n'", "adding-a-task"),

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from fabrica_bench.cli import console
-from fabrica_bench.cli.app import FilterCommand, FilterOption, JsonOption, SizeOption, app, examples
+from fabrica_bench.cli.app import (
+    FilterCommand,
+    FilterOption,
+    JsonOption,
+    SizeOption,
+    TasksOption,
+    app,
+    examples,
+    use_tasks,
+)
 from fabrica_bench.cli.console import Column, counted
 from fabrica_bench.errors import ExitCode, FabricaError
 
@@ -43,6 +52,7 @@ def adequacy(
         Path | None, typer.Option("--state", metavar="FILE", help="Keep finished tasks here, and continue from it.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write Markdown tables here.")] = None,
+    folder: TasksOption = None,
     json: JsonOption = False,
 ) -> None:
     """Measure whether wrong programs would be rejected, and honest variants pass.
@@ -54,6 +64,7 @@ def adequacy(
     """
     from fabrica_bench.tasks import list_tasks
 
+    use_tasks(folder)
     chosen = _tiers(tiers)
     tasks = list_tasks(filters or ())
     parts: list[_Part] = []

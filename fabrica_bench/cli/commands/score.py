@@ -15,11 +15,13 @@ from fabrica_bench.cli.app import (
     JsonOption,
     KeyOption,
     SizeOption,
+    TasksOption,
     ToolchainOption,
     WorkflowOption,
     app,
     checked_choice,
     examples,
+    use_tasks,
 )
 from fabrica_bench.errors import ExitCode, FabricaError
 
@@ -48,12 +50,14 @@ def score(
     size: SizeOption = "small",
     workflow: WorkflowOption = "W1",
     key: KeyOption = None,
+    folder: TasksOption = None,
     json: JsonOption = False,
 ) -> None:
     """Score one candidate, or one agent on one task.
 
     Shows the evidence of each predicate. Exits with 0 when it is valid, 1 when it is not.
     """
+    use_tasks(folder)
     if (candidate is None) == (agent is None):
         raise FabricaError(
             "give either --candidate or --agent",

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fabrica_bench.cli import console
-from fabrica_bench.cli.app import TasksOption, examples, use_tasks
+from fabrica_bench.cli.app import FilterCommand, FilterOption, TasksOption, examples, use_tasks
 from fabrica_bench.cli.commands.tasks import tasks_app
 from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
 
@@ -41,7 +41,8 @@ def new(
         typer.Option("--tasks", metavar="DIR", help="Tasks folder to put it in; made if it isn't there."),
     ] = None,
     like: Annotated[
-        str, typer.Option("--like", metavar="TASK", help="A shipped task of a similar kind, whose files are copied.")
+        str,
+        typer.Option("--like", metavar="TASK", help="A similar task, yours or a shipped one, to copy."),
     ] = "SAXPY-1PE",
 ) -> None:
     """Make a new task from a shipped one.
@@ -87,14 +88,17 @@ def schema(out: OutOption = None) -> None:
     _give(json.dumps(spec_json_schema(), indent=2), out)
 
 
-@tasks_app.command(epilog=examples("fabrica-bench tasks cycles", "fabrica-bench tasks cycles --out page.md"))
-def cycles(folder: TasksOption = None, out: OutOption = None) -> None:
+@tasks_app.command(
+    cls=FilterCommand,
+    epilog=examples("fabrica-bench tasks cycles", "fabrica-bench tasks cycles --filter level=1 --out page.md"),
+)
+def cycles(filters: FilterOption = None, folder: TasksOption = None, out: OutOption = None) -> None:
     """Print the recorded cycles of all references beside the published ones, as Markdown. Nothing is run."""
     from fabrica_bench.tasks import list_tasks
     from fabrica_bench.tasks.cycles_page import cycles_page
 
     use_tasks(folder)
-    _give(cycles_page(list_tasks()).rstrip("\n"), out)
+    _give(cycles_page(list_tasks(filters or ())).rstrip("\n"), out)
 
 
 def _give(text: str, out: Path | None) -> None:

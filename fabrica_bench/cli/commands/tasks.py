@@ -54,7 +54,7 @@ def lint(filters: FilterOption = None, folder: TasksOption = None, json: JsonOpt
     does every input matter, and are recorded cycles near the published ones or explained? Exits with 1 when something
     is wrong.
     """
-    from fabrica_bench.integrity.task_lint import IGNORED_INPUT, folders_without_spec, lint_record, lint_task
+    from fabrica_bench.integrity.task_lint import folders_without_spec, lint_record, lint_task
     from fabrica_bench.tasks import list_tasks, tasks_root
 
     use_tasks(folder)
@@ -70,7 +70,7 @@ def lint(filters: FilterOption = None, folder: TasksOption = None, json: JsonOpt
     else:
         for name, problem in found:
             _write_problem(name, problem)
-        clean = checked - len({name for name, problem in found if problem.message.startswith(IGNORED_INPUT)})
+        clean = checked - len({name for name, problem in found if problem.about_inputs})
         console.write(f"{clean} of {counted(checked, 'task')}: an output moves when any input does")
         console.write(f"{counted(checked, 'task')}, {counted(len(found), 'problem')}")
     raise typer.Exit(ExitCode.FAILURE if found or not checked else ExitCode.OK)
@@ -111,7 +111,7 @@ def check_runner_command(
         console.note(f"{task.name}: {len(found[-1].noticed)} noticed, {len(found[-1].missed)} missed")
     good = sum(item.ok for item in found)
     if json:
-        rows = [{"task": item.task, "ok": item.ok, "noticed": item.noticed, "missed": item.missed} for item in found]
+        rows = [asdict(item) | {"ok": item.ok} for item in found]
         console.write_json({"ok": good == len(found) > 0, "rows": rows})
     else:
         console.write_table(
@@ -120,13 +120,13 @@ def check_runner_command(
                 [
                     item.task,
                     f"{len(item.noticed)}/{len(item.noticed) + len(item.missed)}",
-                    "refuses right outputs" if item.refused_right else ", ".join(item.missed) or "–",
+                    f"refuses right outputs: {item.why}" if item.refused_right else ", ".join(item.missed) or "–",
                 ]
                 for item in found
             ],
         )
         console.write()
-        console.write(f"{good} of {counted(len(found), 'runner')} notice every change")
+        console.write(f"every change noticed: by {good} of {counted(len(found), 'runner')}")
     raise typer.Exit(ExitCode.OK if good == len(found) > 0 else ExitCode.FAILURE)
 
 
@@ -255,7 +255,8 @@ def _write_screens(screens: list[Screen], tasks: int, top: int) -> None:
         )
         console.write()
         compared = f"{counted(len(screen.pairs), 'source')} of {counted(tasks, 'task')}"
-        console.write(f"{compared} compared with {counted(screen.files, 'file')}: {screen.copies or 'no'} copies")
+        copies = counted(screen.copies, "copy", "copies") if screen.copies else "no copies"
+        console.write(f"{compared} compared with {counted(screen.files, 'file')}: {copies}")
 
 
 def _filter_words(filters: list[str] | None) -> list[str]:
