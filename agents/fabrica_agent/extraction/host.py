@@ -359,12 +359,16 @@ def _run(
 
 @contextlib.contextmanager
 def _watch_inputs(recorder: _Recorder) -> Iterator[None]:
-    """Note the dictionary of arrays that a function of the script makes."""
+    """Note the largest dictionary of arrays that a function of the script makes before it uses the device.
+
+    A smaller one, such as that of a comprehension, is a part of it.
+    """
 
     def watch(frame: types.FrameType, event: str, value: Any) -> None:
         if event == "return" and frame.f_code.co_filename == "run.py" and isinstance(value, dict) and value:
             arrays = {str(n): a for n, a in value.items() if isinstance(a, np.ndarray)}
-            if len(arrays) == len(value) and not recorder.inputs:
+            early = not recorder.copies and not recorder.launches
+            if len(arrays) == len(value) and (not recorder.inputs or (early and len(arrays) > len(recorder.inputs))):
                 recorder.inputs = arrays
 
     sys.setprofile(watch)

@@ -77,6 +77,28 @@ def test_a_vector_spread_over_pes_counts_as_rows() -> None:
     assert x.x == (0, 0, 1, 0)
 
 
+def test_inputs_made_of_parts_are_seen_as_a_whole() -> None:
+    """As a task's runner, but its dictionary of arrays is put together from a smaller one."""
+    task = load_task("SAXPY-1PE")
+    runner, host = ((task.bundle_dir / name).read_text(encoding="utf-8") for name in ("run.py", "host.py"))
+    whole = observe(runner, {"n": 512}, {"host": host})
+    old = """    return {
+        "alpha": random.uniform(1.0, 3.0, 1).astype(np.float32),
+        "x": host.normal(random, size["n"]),
+        "y": host.normal(random, size["n"]),
+    }
+"""
+    assert old in runner
+    made = runner.replace(
+        old,
+        """    vectors = {name: host.normal(random, size["n"]) for name in ("x", "y")}
+    return {"alpha": random.uniform(1.0, 3.0, 1).astype(np.float32), **vectors}
+""",
+    )
+    assert observe(made, {"n": 512}, {"host": host}) == whole
+    assert len(whole.inputs) > 1
+
+
 def test_a_script_that_cannot_be_observed_says_why() -> None:
     facts = observe("import sys\ndef main():\n    sys.exit('nothing to do')\n", {"n": 4})
     assert facts.problem is not None
