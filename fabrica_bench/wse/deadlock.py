@@ -58,7 +58,10 @@ def explain(
         missing=_missing(elements, waits, silent),
         never_unblocked=tuple(never_unblocked),
         circles=_circles(elements, waits),
-        hints=_hints(never_unblocked, bool(stuck), bool(idle)),
+        hints=(
+            *_hints(never_unblocked, bool(stuck), bool(idle)),
+            *_merged(pe for pe in elements if waits[pe.position] or pe in idle),
+        ),
     )
 
 
@@ -69,6 +72,18 @@ def _hints(never_unblocked: list[PePosition], any_stuck: bool, any_idle: bool) -
             " or in the last task that it starts",
         )
     return ()
+
+
+def _merged(elements: Iterable[ProcessingElement]) -> Iterator[str]:
+    """Activations that had no effect of their own: a task that counts on them waits for ever."""
+    found: dict[tuple[str, int], list[PePosition]] = {}
+    for pe in elements:
+        for id_, name in pe.tasks.local.items():
+            if pe.tasks.merged.get(id_) and id_ not in _SYSTEM_TASKS:
+                found.setdefault((name, id_), []).append(pe.position)
+    for (name, id_), pes in sorted(found.items())[:_MAX_BUSY]:
+        twice = f"local task {name} (id {id_}) was activated while it was active already, on {pe_list(pes)}"
+        yield f"{twice}: an activation is a flag, not a count, so the task ran once for both"
 
 
 # ---------------------------------------------------------------------------------------------- who waits for what

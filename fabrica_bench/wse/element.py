@@ -89,9 +89,12 @@ class Element(ABC):
 
     def activate(self, id_: int) -> None:
         """Set the active flag of a local task."""
+        self._check_bound(id_)
+        self.tasks.activate(id_)
+
+    def _check_bound(self, id_: int) -> None:
         if id_ not in self.tasks.local and id_ != TEARDOWN_TASK:
             raise self.fault(f"local task {id_} is activated, but no task is bound to this id", {"id": id_})
-        self.tasks.active |= 1 << id_
 
     def block(self, space: str, id_: int) -> None:
         """Set a block flag."""
@@ -111,8 +114,8 @@ class Element(ABC):
     def wake(self, wake: ir.Wake, id_: int) -> None:
         """What a completion or a control wavelet asks for."""
         if wake.action == "activate":
+            self._check_bound(id_)
             self.tasks.activate_late(id_, self.fabric.now)
-            self.activate(id_)
         elif wake.action == "unblock":
             self.unblock(wake.space, id_)
 

@@ -27,6 +27,7 @@ class TaskTable:
         "late",
         "late_at",
         "local",
+        "merged",
         "rotating",
     )
 
@@ -40,6 +41,7 @@ class TaskTable:
         self.active = 0
         self.late = 0
         self.late_at = -1
+        self.merged: dict[int, int] = {}
         self.high = 0
         self.last = -1
         # A data id without a task starts blocked, so that a fabric DSD can read its wavelets.
@@ -63,18 +65,26 @@ class TaskTable:
             self.counters[id_] += 1
         return self.data[id_]
 
+    def activate(self, id_: int) -> None:
+        """Set an active flag; `merged` counts how often it was set already, so that one run serves several calls."""
+        if self.active >> id_ & 1:
+            self.merged[id_] = self.merged.get(id_, 0) + 1
+        self.active |= 1 << id_
+
     def activate_late(self, id_: int, now: int) -> None:
-        """Note that an operation's end activates a task that is active already: if it is picked in the same cycle,
-        it was picked first, and will run once more."""
+        """As `activate`, by an operation's end: if the task is active already and is picked in the same cycle, it was
+        picked first, and will run once more."""
         if self.late_at != now:
             self.late, self.late_at = 0, now
         if self.active >> id_ & 1:
             self.late |= 1 << id_
+        self.activate(id_)
 
     def take(self, id_: int, now: int) -> None:
         """Clear the active flag of a task that is picked, but for what came after."""
         if self.late_at == now and self.late >> id_ & 1:
             self.late &= ~(1 << id_)
+            self.merged[id_] -= 1
         else:
             self.active &= ~(1 << id_)
 

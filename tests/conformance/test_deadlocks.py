@@ -29,13 +29,17 @@ code 3, and says
 - which PEs could send what is missing, and whether they did;
 - colors that nobody receives, and where wavelets are stuck.
 
-The three programs below are in `tests/conformance/deadlocks`. Their reports are for WSE-3; a test compares this page
+The four programs below are in `tests/conformance/deadlocks`. Their reports are for WSE-3; a test compares this page
 with what the simulator says.
 """
 
 CASES = {
     "missing_receiver": ("A missing receiver", "The sender is stuck because its neighbor stops receiving."),
     "missing_unblock": ("A missing unblock of the command stream", "Every PE is idle, yet the launch does not end."),
+    "merged_activation": (
+        "Two activations, one run",
+        "A task that counts its activations misses one that comes while it is active already.",
+    ),
     "circular_wait": ("Circular waits", "Four PEs in a ring: each receives before it sends."),
 }
 
@@ -63,6 +67,7 @@ def test_the_report_is_as_recorded(folder: Path, arch: str, tmp_path: Path) -> N
     [
         ("missing_receiver", "color 3 has no receiver on PE(1,0)"),
         ("missing_unblock", "never called unblock_cmd_stream: PE(1..3,0..2)"),
+        ("merged_activation", "local task done (id 12) was activated while it was active already, on PE(0,0)"),
         ("circular_wait", "circular wait:"),
     ],
 )

@@ -16,7 +16,6 @@ def table() -> TaskTable:
 def complete(tasks: TaskTable, cycle: int) -> None:
     """The end of an operation, in `cycle`."""
     tasks.activate_late(TASK, cycle)
-    tasks.active |= 1 << TASK
 
 
 def test_an_activation_is_a_flag_and_no_counter() -> None:
@@ -26,6 +25,7 @@ def test_an_activation_is_a_flag_and_no_counter() -> None:
     assert tasks.pick(0) == TASK
     tasks.take(TASK, 8)
     assert tasks.pick(0) == -1
+    assert tasks.merged == {TASK: 2}
 
 
 def test_an_operation_that_ends_as_its_task_is_picked_activates_it_once_more() -> None:
@@ -37,6 +37,7 @@ def test_an_operation_that_ends_as_its_task_is_picked_activates_it_once_more() -
     assert tasks.pick(0) == TASK
     tasks.take(TASK, 8)
     assert tasks.pick(0) == -1
+    assert tasks.merged == {TASK: 0}
 
 
 def test_an_operation_that_makes_its_task_active_runs_it_once() -> None:
