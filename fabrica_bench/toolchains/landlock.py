@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
 
+from fabrica_bench.toolchains.mounts import describe_mounts, keep_the_rest_read_only, mounts_available
 from fabrica_bench.toolchains.seccomp import confine_calls, prepare_calls
 
 _CREATE_RULESET: Final = 444
@@ -57,6 +58,13 @@ def landlock_abi() -> int:
     return max(version, 0)
 
 
+def prepare_confinement() -> None:
+    """Ask the kernel what it offers, once for this process and its forks: one question takes a process of its own."""
+    landlock_abi()
+    prepare_calls()
+    mounts_available()
+
+
 class Confinement:
     """A prepared restriction; use it as a context manager around starting children.
 
@@ -73,7 +81,8 @@ class Confinement:
         self._abi = landlock_abi()
         self._network = network
         self._ruleset = -1
-        prepare_calls()
+        self._write = tuple(write)
+        prepare_confinement()
         if not self._abi:
             return
         rights = _file_rights(self._abi)
@@ -84,7 +93,7 @@ class Confinement:
             self._allow(path, _READ_DIR & rights)
         for device in DEVICES:
             self._allow(Path(device), (_READ_FILE | _WRITE_FILE) & rights)
-        for path in write:
+        for path in self._write:
             self._allow(path, rights)
 
     @property
@@ -96,11 +105,13 @@ class Confinement:
         return describe_confinement(network=self._network)
 
     def apply(self) -> None:
-        """Restrict the calling process, its system calls too; for a child between fork and exec.
+        """Restrict the calling process, also its mounts and its system calls; for a child between fork and exec.
 
         Raises:
             OSError: The kernel refuses, which then fails the start of the child rather than run it unconfined.
         """
+        # Landlock forbids to mount, so this comes before it.
+        keep_the_rest_read_only(self._write)
         if self._ruleset >= 0:
             libc = _libc()
             if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.syscall(_RESTRICT_SELF, self._ruleset, 0):
@@ -156,9 +167,9 @@ def describe_confinement(*, network: bool) -> str:
     """What a `Confinement` on this machine restricts, for the records."""
     abi = landlock_abi()
     if not abi:
-        return "not confined: the kernel has no Landlock"
+        return f"not confined: the kernel has no Landlock; {describe_mounts()}"
     tcp = "allowed" if network else "denied" if abi >= 4 else "not confined"
-    return f"Landlock ABI {abi}: allow-list of files; TCP {tcp}"
+    return f"Landlock ABI {abi}: allow-list of files; {describe_mounts()}; TCP {tcp}"
 
 
 class PythonPaths(NamedTuple):

@@ -116,6 +116,18 @@ DENIED: Final = {
     "process_madvise": Denied((440, 440)),
     "pidfd_getfd": Denied((438, 438)),
     "kcmp": Denied((312, 272)),
+    # What would make the file systems writable again (see `mounts`); Landlock has no say in mount_setattr.
+    "mount": Denied((165, 40)),
+    "umount2": Denied((166, 39)),
+    "pivot_root": Denied((155, 41)),
+    "open_tree": Denied((428, 428)),
+    "open_tree_attr": Denied((467, 467)),
+    "move_mount": Denied((429, 429)),
+    "fsopen": Denied((430, 430)),
+    "fsconfig": Denied((431, 431)),
+    "fsmount": Denied((432, 432)),
+    "fspick": Denied((433, 433)),
+    "mount_setattr": Denied((442, 442)),
     # Ways around the filter, and much of what kernels are attacked by.
     "io_uring_setup": Denied((425, 425)),
     "io_uring_enter": Denied((426, 426)),
@@ -213,4 +225,5 @@ def describe_calls() -> str:
     found = _prepared()
     if found.program is None:
         return f"not confined: {found.why_not}"
-    return "seccomp: no System V IPC, message queues, keyrings, extended attributes, tracing, limits of other processes"
+    denied = "System V IPC, message queues, keyrings, extended attributes, mounts, tracing, limits of other processes"
+    return f"seccomp: no {denied}"

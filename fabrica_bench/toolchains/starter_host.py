@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fabrica_bench.toolchains.frames import read_frame, write_frame
-from fabrica_bench.toolchains.landlock import Confinement
+from fabrica_bench.toolchains.landlock import Confinement, prepare_confinement
 from fabrica_bench.toolchains.processes import (
     Limits,
     ProcessResult,
@@ -51,6 +51,7 @@ def main(modules: list[str]) -> int:
         prepare = getattr(module, "prepare", None)
         if prepare is not None:
             prepare()
+    prepare_confinement()
     gc.collect()
     gc.freeze()  # pages that no collection touches stay shared
     channel.sendall(b"\n")
