@@ -28,7 +28,7 @@ from fabrica_bench.report.document import (
     taxonomy,
 )
 from fabrica_bench.report.plot import Mark, speedup_svg
-from fabrica_bench.report.ranking import Entry, Ranked, control_holds
+from fabrica_bench.report.ranking import Entry, Ranked, control_holds, control_state
 from fabrica_bench.report.tables import number_text, percent_text, ratio_text, short_outcome
 from fabrica_bench.scoring.verdict import Predicate
 
@@ -109,12 +109,15 @@ def _environment() -> Environment:
 
 def _entry_view(item: Ranked) -> dict[str, Any]:
     report = item.entry.report
+    control = None
+    if item.control:
+        control = {"text": control_text(item), "state": control_state(item.entry), "holds": control_holds(report)}
     return {
         "item": item,
         "summary": report.summary,
         "manifest": report.manifest,
         "figures": item.figures,
-        "control": {"text": control_text(item), "holds": control_holds(report)} if item.control else None,
+        "control": control,
     }
 
 

@@ -26,7 +26,7 @@ from fabrica_bench.report.bundle import bundle_key, check_commitments, unpack_bu
 from fabrica_bench.report.data import load_report
 from fabrica_bench.report.document import Document, build_document, entry_json, glossary
 from fabrica_bench.report.html import render_page
-from fabrica_bench.report.ranking import Entry, control_holds
+from fabrica_bench.report.ranking import Entry, control_state
 from fabrica_bench.report.tables import cell_text, no_formula, number_text, percent_text, ratio_text
 from fabrica_bench.report.writer import write_whole
 from fabrica_bench.runs.events import Progress, no_progress
@@ -159,7 +159,7 @@ def ranking_markdown(document: Document) -> str:
         numbers = item.figures
         state = "; ".join(item.reasons) or "verified"
         if item.control:
-            state = f"control: {'holds' if control_holds(item.entry.report) else 'DOES NOT HOLD'}"
+            state = f"control: {control_state(item.entry)}"
         cells = [
             "–" if item.rank is None else str(item.rank),
             cell_text(item.entry.name),
@@ -168,11 +168,7 @@ def ranking_markdown(document: Document) -> str:
             f"{percent_text(numbers.fast_0)} {numbers.fast_0_interval or ''}".strip(),
             f"{percent_text(numbers.fast_1)} {numbers.fast_1_interval or ''}".strip(),
             f"{ratio_text(numbers.geometric_mean)} {numbers.geometric_mean_interval or ''}".strip(),
-            cell_text(
-                state
-                if not item.control
-                else f"control: {'holds' if control_holds(item.entry.report) else 'DOES NOT HOLD'}"
-            ),
+            cell_text(state),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     comparisons = [line for item in document.ranked for line in item.against_better]

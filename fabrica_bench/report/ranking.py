@@ -118,8 +118,16 @@ def control_holds(report: RunReport) -> bool:
     return not summary.partial and summary.valid == wanted and all(is_scored(row) for row in summary.rows)
 
 
+def control_state(entry: Entry) -> str:
+    """In words, for a control."""
+    if entry.excluded:
+        return f"excluded: {entry.excluded}"
+    return "holds" if control_holds(entry.report) else "DOES NOT HOLD"
+
+
 def _rank_track(track: Track, entries: Sequence[Entry]) -> list[Ranked]:
-    controls = [entry for entry in entries if entry.report.summary.control]
+    # One that was excluded neither vouches for the track nor speaks against it.
+    controls = [entry for entry in entries if entry.report.summary.control and not entry.excluded]
     shared = _control_reasons(controls)
     placed: list[Ranked] = []
     for entry in entries:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+from dataclasses import replace
 
 import pytest
 from helpers.many_runs import CORE, invalid, write_run
@@ -93,6 +94,15 @@ def test_without_controls_that_hold_nobody_is_ranked(tmp_path, controls):
     broken = make_entry(tmp_path, "cheat too", 1, control=True)
     (item,) = [i for i in rank([entry, *controls, broken]) if not i.control]
     assert any("control cheat too does not hold" in reason for reason in item.reasons)
+    # Somebody's bad control must not take the track from the others for ever, and an excluded one vouches for nobody.
+    withdrawn = replace(broken, excluded="not a control of ours")
+    ranked = rank([entry, *controls, withdrawn])
+    assert [i.rank for i in ranked if not i.control] == [1]
+    assert "control: excluded: not a control of ours" in RENDERERS["html"](
+        build_document([entry, *controls, withdrawn])
+    )
+    (item,) = [i for i in rank([entry, *(replace(c, excluded="x") for c in controls)]) if not i.control]
+    assert any("no verified control reference" in reason for reason in item.reasons)
 
 
 def test_attempts_that_break_the_rules_are_counted_and_never_valid(tmp_path, controls):
