@@ -106,31 +106,53 @@ def _exit_status(request: SystemExit) -> int:
 
 
 def _report(problem: BaseException, script: Path) -> int:
-    """Say what ended the script: the simulator's report, one line for a misused host API, else a Python traceback."""
+    """Say what ended the script, after what it was handling when that came: a `finally` or `with` that calls `stop`
+    must not hide why it was reached. Returns the exit code."""
     sys.stdout.flush()
+    for earlier in _handled_by_script(problem, script):
+        text, _ = _account(earlier, script)
+        sys.stderr.write(f"{text}while the script handled that:\n")
+    text, status = _account(problem, script)
+    sys.stderr.write(text)
+    return status
+
+
+def _handled_by_script(problem: BaseException, script: Path) -> list[BaseException]:
+    """Exceptions that the script was handling, first one first. Empty if Python's own traceback will tell them."""
     from fabrica_bench.compat.sessions import SimulatorStopped
 
+    found: list[BaseException] = []
+    seen = {id(problem)}
+    earlier = problem.__context__ if isinstance(problem, FabricaError | SimulatorStopped) else None
+    while earlier is not None and id(earlier) not in seen:
+        seen.add(id(earlier))
+        # What this package raised and caught itself never reached a frame of the script.
+        if any(frame.filename == str(script) for frame in traceback.extract_tb(earlier.__traceback__)):
+            found.append(earlier)
+        earlier = earlier.__context__
+    return found[::-1]
+
+
+def _account(problem: BaseException, script: Path) -> tuple[str, int]:
+    """The simulator's report, one line for a misused host API, else a Python traceback; and the exit code."""
+    from fabrica_bench.compat.sessions import SimulatorStopped
+
+    place = _place(problem.__traceback__, script)
     if isinstance(problem, KeyboardInterrupt):
-        sys.stderr.write("cs_python: interrupted\n")
-        return ExitCode.INTERRUPTED
+        return "cs_python: interrupted\n", ExitCode.INTERRUPTED
     if isinstance(problem, MemoryError) or (isinstance(problem, OSError) and problem.errno == errno.ENOMEM):
         own = hit_own_limit(problem)
         text = "the run takes more memory than it may use" if own else "the machine is out of memory"
         detail = f": {problem}" if str(problem) else ""
-        sys.stderr.write(f"{_place(problem.__traceback__, script)}error: {text}{detail}\n")
-        return ExitCode.FAILURE if own else ExitCode.ENVIRONMENT
+        return f"{place}error: {text}{detail}\n", ExitCode.FAILURE if own else ExitCode.ENVIRONMENT
     if isinstance(problem, SimulatorStopped):
-        sys.stderr.write(f"{_place(problem.__traceback__, script)}the simulated run ended early\n{problem}\n")
-        return SIMULATION_FAILED
+        return f"{place}the simulated run ended early\n{problem}\n", SIMULATION_FAILED
     if isinstance(problem, FabricaError):
-        place = f"{problem.place}: " if problem.place else ""
-        sys.stderr.write(f"{_place(problem.__traceback__, script)}error: {place}{problem.message}\n")
-        if problem.remedy:
-            sys.stderr.write(f"  hint: {problem.remedy}\n")
-        return ExitCode.FAILURE
+        about = f"{problem.place}: " if problem.place else ""
+        hint = f"  hint: {problem.remedy}\n" if problem.remedy else ""
+        return f"{place}error: {about}{problem.message}\n{hint}", ExitCode.FAILURE
     inner = _without_own_frames(problem.__traceback__)
-    sys.stderr.writelines(traceback.format_exception(type(problem), problem, inner))
-    return ExitCode.FAILURE
+    return "".join(traceback.format_exception(type(problem), problem, inner)), ExitCode.FAILURE
 
 
 def _place(trace: TracebackType | None, script: Path) -> str:

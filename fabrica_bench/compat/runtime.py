@@ -115,6 +115,7 @@ class SdkRuntime:
         self._recording: Recording | None = None
         self._session: Session | None = None
         self._pending: list[Task] = []
+        self._failure: SimulatorStopped | None = None
 
     # ------------------------------------------------------------------------------------------- life cycle
 
@@ -140,6 +141,9 @@ class SdkRuntime:
 
     def stop(self) -> None:
         """Wait for all commands, let the device finish what it is doing, write `sim.log` and `sim_stats.json`."""
+        if self._failure is not None:
+            # A `finally: runner.stop()` must not replace the report by a complaint of its own.
+            raise self._failure
         machine = self._running("stop")
         if self._pending:
             self._advance(self._pending[-1])
@@ -459,8 +463,9 @@ class SdkRuntime:
         try:
             step()
         except SimulationError as error:
+            self._failure = SimulatorStopped(f"fabrica-sim: {error.kind}: {error.text}")
             self._close()
-            raise SimulatorStopped(f"fabrica-sim: {error.kind}: {error.text}") from None
+            raise self._failure from None
 
     def _require(self, call: str, wanted: _State) -> None:
         if self._state is not wanted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from fabrica_bench.csl.ir import RAMP
@@ -39,8 +39,13 @@ def explain(
     host_wait: str,
     never_unblocked: list[PePosition],
     undelivered: list[StuckWavelets],
+    queued_streams: Mapping[int, str],
 ) -> DeadlockReport:
-    """Report for the state in which every component sleeps."""
+    """Report for the state in which every component sleeps.
+
+    Args:
+        queued_streams: Color -> the host's stream to the device that waits behind the command which does not end.
+    """
     waits = {pe.position: (*_thread_waits(pe), *_task_waits(pe)) for pe in elements}
     stuck = tuple(StuckPe(position, texts) for position, texts in waits.items() if texts)
     wavelets = list(undelivered)
@@ -49,17 +54,20 @@ def explain(
         wavelets += _queue_wavelets(pe)
     silent = set(never_unblocked)
     idle = [pe for pe in elements if pe.position in silent and not waits[pe.position]]
+    missing = _missing(elements, waits, silent)
+    behind = sorted({item.color for item in missing} & set(queued_streams))
     return DeadlockReport(
         cycle,
         host_wait,
         stuck_pes=stuck,
         idle_pes=tuple(StuckPe(pe.position, _idle_tasks(pe)) for pe in idle),
         wavelets=tuple(wavelets),
-        missing=_missing(elements, waits, silent),
+        missing=tuple(item for item in missing if item.senders or item.color not in queued_streams),
         never_unblocked=tuple(never_unblocked),
         circles=_circles(elements, waits),
         hints=(
             *_hints(never_unblocked, bool(stuck), bool(idle)),
+            *(_queued(queued_streams[color], color, missing) for color in behind),
             *_merged(pe for pe in elements if waits[pe.position] or pe in idle),
         ),
     )
@@ -72,6 +80,15 @@ def _hints(never_unblocked: list[PePosition], any_stuck: bool, any_idle: bool) -
             " or in the last task that it starts",
         )
     return ()
+
+
+def _queued(stream: str, color: int, missing: Iterable[MissingWavelets]) -> str:
+    """Words that the host will only send after the launch that waits for them."""
+    pes = pe_list([pe for item in missing if item.color == color for pe in item.waiting])
+    return (
+        f"{pes} need what the {stream} brings, which waits behind the launch: host commands begin in order, so let the"
+        " launched function call unblock_cmd_stream before it needs the words"
+    )
 
 
 def _merged(elements: Iterable[ProcessingElement]) -> Iterator[str]:

@@ -217,6 +217,10 @@ runner.run()
         ("runner.launch('hang', nonblock=False)\nrunner.stop()", 3, "fabrica-sim: deadlock: "),
         ("runner.launch('fail', nonblock=False)\nrunner.stop()", 3, "fabrica-sim: fault: "),
         ("runner.launch('main', nonblock=False)", 1, "call SdkRuntime.stop()"),
+        ("try: runner.launch('hang', nonblock=False)\nfinally: runner.stop()", 3, "fabrica-sim: deadlock: "),
+        ("try: runner.launch('fail', nonblock=False)\nexcept Exception: runner.stop()", 3, "fabrica-sim: fault: "),
+        ("try: runner.get_id('w')\nfinally: runner.launch('hang', nonblock=False)", 3, "exports no 'w'"),
+        ("try: runner.get_id('w')\nfinally: runner.stop(); runner.stop()", 1, "exports no 'w'"),
     ],
 )
 def test_a_script_ends_with_a_status_and_no_traceback(

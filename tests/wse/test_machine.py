@@ -177,6 +177,19 @@ class TestStreams:
         with pytest.raises(Deadlock, match=r"stream from the device on color 1 .*: 2 of 3 words arrived"):
             machine.wait(out)
 
+    def test_a_launch_that_needs_the_stream_behind_it_is_told_so(self) -> None:
+        f = Fn("main")
+        f.dsd("fmovs", mem(0, 8), fabin(2, 0, 8))
+        f.do("unblock_cmd_stream")
+        queues = [ir.QueueInit("input", 2, 0)]
+        machine = Machine(program(image(f.ret(), exports=("main",), queues=queues), [[0, 0]], stream_colors={0: "h2d"}))
+        machine.submit(Launch("main"))
+        with pytest.raises(Deadlock) as caught:
+            machine.wait(machine.submit(StreamIn(0, 0, 0, 2, 1, np.arange(16, dtype=np.uint32).reshape(1, 2, 8))))
+        text = str(caught.value)
+        assert "PE(0..1,0) need what the stream to the device on color 0 brings, which waits behind the launch" in text
+        assert "no PE's route leads it" not in text
+
 
 class TestDeadlocks:
     def test_a_missing_unblock_names_the_pes(self) -> None:
