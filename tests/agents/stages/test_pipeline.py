@@ -395,3 +395,31 @@ def test_the_deterministic_rewrites_come_first_and_share_the_catalogue() -> None
     assert "loop nests to bulk operations over boxes: " in prompt
     assert "1000" not in prompt.split("Cycles now: ")[1][:5]
     assert "asynchronous overlap: " in prompt
+
+
+@pytest.mark.parametrize("hot", ["tile[k * Nt + i] = 0.0;", "@fmacs(tile_column, tile_column, left_column, -factor_j);"])
+def test_the_rewrites_begin_where_the_profile_shows_the_time(hot: str) -> None:
+    given = task_view(load_task("Cholesky"), arch="wse3", size="small", workflow="W2", toolchain="embedded")
+    tools = Tools(optimizer=[edit("run 5")])
+    seen: list[str] = []
+    profiled: list[str] = []
+
+    def measure(files: Mapping[str, str]) -> VisibleRun:
+        seen.append(files["pe.csl"])
+        return VisibleRun(ok=True, outcome="valid", cycles=5 if files["pe.csl"] == "run 5" else 1000)
+
+    def profile(files: Mapping[str, str]) -> str:
+        profiled.append(files["pe.csl"])
+        lines = enumerate(files["pe.csl"].splitlines(), 1)
+        return "\n".join(f"  pe.csl:{number}: 10" for number, line in lines if hot in line)
+
+    tools.run_visible = measure  # type: ignore[method-assign]
+    tools.profile = profile  # type: ignore[method-assign]
+    Translation(given, tools, BUDGET, Settings(steps=1, rewrites=1)).run()
+    assert hot in seen[0]
+    assert hot not in seen[1]
+    assert profiled[0] == given.files["pe.csl"]
+    # Where the optimizer is to see no profile, its rewrites take none either.
+    profiled.clear()
+    Translation(given, tools, BUDGET, Settings(steps=1, rewrites=1, profile=False)).run()
+    assert profiled == []
