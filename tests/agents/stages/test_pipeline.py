@@ -397,7 +397,10 @@ def test_the_deterministic_rewrites_come_first_and_share_the_catalogue() -> None
     assert "asynchronous overlap: " in prompt
 
 
-@pytest.mark.parametrize("hot", ["tile[k * Nt + i] = 0.0;", "@fmacs(tile_column, tile_column, left_column, -factor_j);"])
+HOT = ("tile[k * Nt + i] = 0.0;", "@fmacs(tile_column, tile_column, left_column, -factor_j);")
+
+
+@pytest.mark.parametrize("hot", HOT)
 def test_the_rewrites_begin_where_the_profile_shows_the_time(hot: str) -> None:
     given = task_view(load_task("Cholesky"), arch="wse3", size="small", workflow="W2", toolchain="embedded")
     tools = Tools(optimizer=[edit("run 5")])
