@@ -13,6 +13,7 @@ import hmac
 import importlib
 import json
 import os
+import re
 import secrets
 import select
 import socket
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.json_text import parse_json
 from fabrica_bench.runs.job import JobSpec
 from fabrica_bench.runs.link import MAX_MESSAGE_BYTES, LinkFailure, parse_message
 from fabrica_bench.runs.workers import LocalExecutor, RunningJob
@@ -93,6 +95,26 @@ class Lines:
                 raise LinkFailure(f"wrote a message longer than {MAX_MESSAGE_BYTES >> 20} MiB")
 
 
+def scheduler_address(place: str) -> str:
+    """The address itself, or the one in a scheduler file.
+
+    Dask would find out too, but a client of it that never started takes most of a minute to go.
+
+    Raises:
+        ValueError: It has no port, or the file no address.
+        OSError: The file can't be read.
+    """
+    path = Path(place)
+    if not path.is_file():
+        address = place
+    else:
+        found = parse_json(path.read_bytes())
+        address = str(found.get("address")) if isinstance(found, dict) else ""
+    if re.fullmatch(r"([a-z]+://)?[^/\s]+:[0-9]{1,5}", address) is None:
+        raise ValueError(f"{address!r} is no address with a port, such as tcp://host:8786")
+    return address
+
+
 class DaskExecutor:
     """Places jobs on a Dask cluster.
 
@@ -122,10 +144,9 @@ class DaskExecutor:
                     n_workers=_count(address), threads_per_worker=1, processes=True, dashboard_address=None
                 )
                 self._client = distributed.Client(self._cluster, set_as_default=False)
-            elif Path(address).is_file():
-                self._client = distributed.Client(scheduler_file=address, timeout=CONNECT_LIMIT_S, set_as_default=False)
             else:
-                self._client = distributed.Client(address, timeout=CONNECT_LIMIT_S, set_as_default=False)
+                place = scheduler_address(address)
+                self._client = distributed.Client(place, timeout=CONNECT_LIMIT_S, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise FabricaError(
                 f"the Dask scheduler can't be reached: {error}",

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from fabrica_bench.errors import FabricaError
+from fabrica_bench.runs.cluster import DaskExecutor, scheduler_address
 from fabrica_bench.runs.config import RunConfig
 from fabrica_bench.runs.events import EventKind, RunEvent
 from fabrica_bench.runs.execution import execute_run
@@ -85,6 +86,18 @@ def test_a_scheduler_that_does_not_answer_is_named(config: Config, monkeypatch: 
     with pytest.raises(FabricaError, match="scheduler can't be reached") as caught:
         execute_run(config(cluster=address))
     assert caught.value.remedy is not None
+
+
+def test_an_address_without_a_port_is_named_at_once(tmp_path: Path) -> None:
+    good, torn, other = (tmp_path / name for name in ("good.json", "torn.json", "other.json"))
+    good.write_text('{"type": "Scheduler", "address": "tcp://10.0.0.1:8786"}', encoding="utf-8")
+    torn.write_text('{"address": "tcp:', encoding="utf-8")
+    other.write_text("[1]", encoding="utf-8")
+    assert scheduler_address(str(good)) == "tcp://10.0.0.1:8786"
+    assert scheduler_address("localhost:8786") == "localhost:8786"
+    for wrong in ("nonsense", "tcp://host", "tcp://host:port", str(torn), str(other)):
+        with pytest.raises(FabricaError, match="can't be reached"):
+            DaskExecutor(wrong)
 
 
 def test_a_connection_without_the_token_gets_nothing() -> None:
