@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -183,7 +183,9 @@ class JsonProgress:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if self._stream is not None:
-            self._stream.close()
+            # What couldn't be written is tried again on closing; each line was flushed, and its failure told.
+            with suppress(OSError):
+                self._stream.close()
 
     def __call__(self, event: RunEvent) -> None:
         """Write an event; may be called from any thread."""
@@ -200,8 +202,12 @@ class JsonProgress:
             if self._stream is None:
                 console.note(line)
             else:
-                self._stream.write(line + "\n")
-                self._stream.flush()
+                try:
+                    self._stream.write(line + "\n")
+                    self._stream.flush()
+                except OSError as error:
+                    error.filename = str(self._path)
+                    raise from_os_error(error) from error
 
 
 class SeveralProgress:

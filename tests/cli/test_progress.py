@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from fabrica_bench.cli import console
-from fabrica_bench.cli.progress import LiveProgress, PlainProgress, finish_text, progress_display
-from fabrica_bench.errors import UnknownNameError
+from fabrica_bench.cli.progress import JsonProgress, LiveProgress, PlainProgress, finish_text, progress_display
+from fabrica_bench.errors import FabricaError, UnknownNameError
 from fabrica_bench.runs.events import EventKind, RunEvent
 
 VALID = {"kind": "valid", "cycles": 1200, "reference_cycles": 2400, "speedup": 2.0}
@@ -152,3 +153,10 @@ def test_an_unknown_mode_of_progress_names_the_known_ones():
     with pytest.raises(UnknownNameError) as caught:
         progress_display("fancy")
     assert "jsonl" in str(caught.value.remedy)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
+def test_an_event_file_that_is_full_is_named():
+    with pytest.raises(FabricaError, match="no space left") as caught, JsonProgress(Path("/dev/full")) as display:
+        display(RunEvent(EventKind.RUN_STARTED, "begun"))
+    assert caught.value.place == "/dev/full"
