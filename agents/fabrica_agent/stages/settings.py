@@ -62,13 +62,13 @@ class Settings(BaseModel):
         candidates: Independent first programs before any repair.
         repairs: Repairs of the most promising one.
         redesigns: New designs among the repairs.
-        steps: Optimization attempts of the model.
+        steps: Optimization attempts of the model; 0 ends with the first valid program, without `rewrites` either.
         rewrites: Optimization attempts of the deterministic engine before those of the model.
         patience: Optimization attempts in a row without gain that end it.
         template: Starter template: `auto` chooses by layout, `off` gives none.
         examples: Worked examples in the implementer's prompt.
         cards: Retrieved cards per prompt.
-        profile: Whether the optimizer sees a profile, which costs an evaluation each time the best program changes.
+        profile: Whether model and `rewrites` go by a profile; it costs an evaluation after each better program.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
