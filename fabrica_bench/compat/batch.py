@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import sys
 import time
@@ -78,6 +79,9 @@ def _work(run: Mapping[str, Any]) -> int:
     if run["support"]:
         # The staged copies of what the runner imports; last, so that they can't stand in for any other module.
         sys.path.append(str(workdir))
+    from numpy import random
+
+    random.seed()  # Python seeds its own generator anew after a fork, NumPy doesn't
     try:
         return int(cs_python.main(run["arguments"]))
     finally:
@@ -87,17 +91,30 @@ def _work(run: Mapping[str, Any]) -> int:
 
 def _wait(pid: int, deadline: float) -> tuple[int, bool, float]:
     """Wait status, whether the deadline passed, and processor seconds."""
+    timed_out = not _ends_by(pid, deadline)
+    if timed_out:
+        os.killpg(pid, signal.SIGKILL)
+    _, status, usage = os.wait4(pid, 0)
+    return status, timed_out, usage.ru_utime + usage.ru_stime
+
+
+def _ends_by(pid: int, deadline: float) -> bool:
+    """Wait until a child has ended (it is not collected), or until the deadline."""
+    if hasattr(os, "pidfd_open"):
+        descriptor = os.pidfd_open(pid)
+        try:
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+        finally:
+            os.close(descriptor)
     pause = 0.001
-    while True:
-        done, status, usage = os.wait4(pid, os.WNOHANG)
-        if done:
-            return status, False, usage.ru_utime + usage.ru_stime
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         if time.monotonic() > deadline:
-            os.killpg(pid, signal.SIGKILL)
-            _, status, usage = os.wait4(pid, 0)
-            return status, True, usage.ru_utime + usage.ru_stime
+            return False
         time.sleep(pause)
         pause = min(pause * 1.5, 0.02)
+    return True
 
 
 if __name__ == "__main__":

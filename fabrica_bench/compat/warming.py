@@ -19,7 +19,9 @@ MODULES: Final = (
     "encodings.ascii",
     "encodings.cp437",
     "encodings.utf_8_sig",
-    "numpy",
+    "numpy.fft",  # NumPy imports some of its parts on first use
+    "numpy.linalg",
+    "numpy.random",
     "fabrica_bench.compat.cslc",
     "fabrica_bench.compat.runtime",
     "fabrica_bench.compat.sdk_layout",

@@ -87,19 +87,23 @@ def test_runs_of_a_batch_do_not_see_each_other(tmp_path: Path) -> None:
     runner.write_text(
         "import os, sys, numpy\n"
         "numpy.left_behind = getattr(numpy, 'left_behind', 0) + 1\n"
-        "numpy.savez('outputs.npz', seen=numpy.left_behind, session=os.getsid(0) == os.getpid())\n"
+        "chance = numpy.random.random()\n"
+        "numpy.savez('outputs.npz', seen=numpy.left_behind, session=os.getsid(0) == os.getpid(), chance=chance)\n"
         "print('hello', sys.argv[1:])\n",
         encoding="utf-8",
     )
     (tmp_path / "out").mkdir()
     requests = [RunRequest(runner, tmp_path / f"run-{number}") for number in range(3)]
     results = toolchain.run_all(tmp_path / "out", requests)
+    chances = set()
     for result in results:
         assert result.ok
         assert result.outputs is not None
         assert "hello" in result.log
         with np.load(result.outputs) as outputs:
             assert (int(outputs["seen"]), bool(outputs["session"])) == (1, True)
+            chances.add(float(outputs["chance"]))
+    assert len(chances) == 3
 
 
 def test_a_runner_finds_the_files_it_imports_and_they_stand_in_for_no_other_module(tmp_path: Path) -> None:
