@@ -76,6 +76,7 @@ def _work(run: Mapping[str, Any]) -> int:
         os.dup2(opened, descriptor)
         os.close(opened)
     os.environ.update(run["environment"], HOME=str(workdir), TMPDIR=str(workdir))
+    sys.dont_write_bytecode = True  # the folder goes when the run ends
     if run["support"]:
         # The staged copies of what the runner imports; last, so that they can't stand in for any other module.
         sys.path.append(str(workdir))
