@@ -101,14 +101,19 @@ def _wait(pid: int, deadline: float) -> tuple[int, bool, float]:
 
 def _ends_by(pid: int, deadline: float) -> bool:
     """Wait until a child has ended (it is not collected), or until the deadline."""
-    if hasattr(os, "pidfd_open"):
+    try:
         descriptor = os.pidfd_open(pid)
-        try:
-            poll = select.poll()
-            poll.register(descriptor, select.POLLIN)
-            return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
-        finally:
-            os.close(descriptor)
+    except (AttributeError, OSError):  # no Linux, or an old one
+        return _polled_end_by(pid, deadline)
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+    finally:
+        os.close(descriptor)
+
+
+def _polled_end_by(pid: int, deadline: float) -> bool:
     pause = 0.001
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         if time.monotonic() > deadline:

@@ -128,7 +128,7 @@ class _Pool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[tuple[tuple[object, ...], Starter]] = []
-        self.unavailable = "" if sys.platform == "linux" and hasattr(os, "pidfd_open") else "this is no Linux"
+        self.unavailable = _obstacle()
 
     def take(self, modules: tuple[str, ...], environment: Mapping[str, str]) -> tuple[tuple[object, ...], Starter]:
         key = (os.getpid(), modules, tuple(sorted(environment.items())), os.environ.get(MARKER))
@@ -153,6 +153,17 @@ class _Pool:
         with self._lock:
             idle, self._idle = self._idle, []
         _close(idle)
+
+
+def _obstacle() -> str:
+    """Why no starter can work here; empty when nothing is known."""
+    if sys.platform != "linux":
+        return "this is no Linux"
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError as error:
+        return f"this kernel has no descriptors of processes: {error.strerror}"
+    return ""
 
 
 def _close(starters: list[tuple[tuple[object, ...], Starter]]) -> None:

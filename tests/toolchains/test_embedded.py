@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +16,7 @@ import pytest
 from helpers.double_it import all_cases, double_it, plain
 from helpers.environments import make_environment
 
+from fabrica_bench.compat.batch import _ends_by
 from fabrica_bench.scoring.conditions import Conditions
 from fabrica_bench.scoring.inputs import InputCase
 from fabrica_bench.scoring.scorer import Scorer
@@ -118,6 +125,24 @@ def test_a_runner_finds_the_files_it_imports_and_they_stand_in_for_no_other_modu
     alone = toolchain.run(tmp_path / "out", RunRequest(runner, tmp_path / "run-alone"))
     assert alone.fault is not None
     assert "No module named 'common'" in alone.log
+
+
+@pytest.mark.parametrize("descriptors", [True, False], ids=["a new kernel", "an old kernel"])
+def test_the_end_of_a_run_is_noticed_with_and_without_descriptors_of_processes(
+    descriptors: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(pid: int) -> int:
+        raise OSError(errno.ENOSYS, "not implemented")
+
+    if not descriptors:
+        monkeypatch.setattr(os, "pidfd_open", missing, raising=False)
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert not _ends_by(child.pid, time.monotonic() + 0.05)
+    child.kill()
+    assert _ends_by(child.pid, time.monotonic() + 30)
+    assert child.wait() == -signal.SIGKILL
+    assert child.stdin is not None
+    child.stdin.close()
 
 
 def test_one_hanging_run_of_a_batch_does_not_take_the_others_with_it(tmp_path: Path) -> None:
