@@ -260,7 +260,7 @@ def _resolved_params(root: ModuleInstance) -> dict[str, str]:
         if not isinstance(decl, ast.VarDecl) or decl.kind is not ast.VarKind.PARAM:
             continue
         if entry.state == "new" and (name in root.params or decl.init is not None):
-            root.find(name)
+            root.unit.attempt(lambda name=name: root.find(name))  # type: ignore[misc]
         if entry.value is not None:
             found[name] = show(entry.value)
     root.unit.raise_errors()
