@@ -137,7 +137,7 @@ class DsdSite:
             self._run_memory(pe, dest, sources, count)
         pe.result = 1
         if config.on_done is not None:
-            pe.wake(config.on_done, done)
+            pe.wake(config.on_done, done, pe.t)
         if pe.fabric.trace is not None:
             pe.fabric.trace.dsd_start(start, pe.x, pe.y, self.name, count, -1, self.instr.loc)
             pe.fabric.trace.dsd_end(pe.t, pe.x, pe.y, self.name, -1)

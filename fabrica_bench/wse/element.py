@@ -50,6 +50,7 @@ class Element(ABC):
         self.result = 1
         self.sp = image.stack_top or MEMORY_BYTES
         self.stack_floor = image.data_end
+        self._wake_delay = fabric.costs["task.wake"]
         self.tasks = TaskTable(image, ROUTABLE_COLORS if self.is_wse2 else INPUT_QUEUES)
         self.blocked_threads = 0
         self.fifos = [FifoState(config) for config in image.fifos]
@@ -111,11 +112,15 @@ class Element(ABC):
         else:
             self.tasks.blocked &= ~(1 << (id_ & 31))
 
-    def wake(self, wake: ir.Wake, id_: int) -> None:
-        """What a completion or a control wavelet asks for."""
+    def wake(self, wake: ir.Wake, id_: int, cycle: int) -> None:
+        """What a completion or a control wavelet asks for in `cycle`."""
         if wake.action == "activate":
             self._check_bound(id_)
-            self.tasks.activate_late(id_, self.fabric.now)
+            if self._wake_delay:
+                self.tasks.activate_at(id_, cycle + self._wake_delay)
+                self.fabric.wake_pe(self, cycle + self._wake_delay)
+            else:
+                self.tasks.activate_late(id_, self.fabric.now)
         elif wake.action == "unblock":
             self.unblock(wake.space, id_)
 

@@ -222,7 +222,7 @@ class FabricOp:
                     self.finish(now)
                 else:
                     self.finish(now, complete=False)
-                    self.pe.wake(wake, self.settings[2])
+                    self.pe.wake(wake, self.settings[2], now)
                 return True
         return False
 
@@ -255,7 +255,7 @@ class FabricOp:
                 operand.dsr.finish(moved, operand.size)
         pe.result = 0 if self.stopped_early else 1
         if complete and self.config.on_done is not None:
-            pe.wake(self.config.on_done, self.settings[1])
+            pe.wake(self.config.on_done, self.settings[1], now)
 
 
 def _effective(dest: Operand | None, sources: list[Operand], settings: Settings) -> Settings:

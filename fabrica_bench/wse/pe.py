@@ -299,6 +299,8 @@ class ProcessingElement(Ports):
             name, args, kind = self._calls.popleft()
             self._begin(name, args, kind, now + (self._launch_start if kind == "launch" else self._start_cost(now)))
             return True
+        if self.tasks.due:
+            self.tasks.activate_due(now)
         ready = 0
         queues: dict[int, InputQueue] = {}
         for queue in self.inputs:

@@ -22,6 +22,7 @@ class TaskTable:
         "control",
         "counters",
         "data",
+        "due",
         "high",
         "last",
         "late",
@@ -42,6 +43,7 @@ class TaskTable:
         self.late = 0
         self.late_at = -1
         self.merged: dict[int, int] = {}
+        self.due: list[tuple[int, int]] = []
         self.high = 0
         self.last = -1
         # A data id without a task starts blocked, so that a fabric DSD can read its wavelets.
@@ -79,6 +81,17 @@ class TaskTable:
         if self.active >> id_ & 1:
             self.late |= 1 << id_
         self.activate(id_)
+
+    def activate_at(self, id_: int, cycle: int) -> None:
+        """Let an operation's end activate a task at `cycle`."""
+        self.due.append((cycle, id_))
+
+    def activate_due(self, now: int) -> None:
+        """Set the flags that are due by now."""
+        due, self.due = self.due, [entry for entry in self.due if entry[0] > now]
+        for cycle, id_ in due:
+            if cycle <= now:
+                self.activate_late(id_, now)
 
     def take(self, id_: int, now: int) -> None:
         """Clear the active flag of a task that is picked, but for what came after."""

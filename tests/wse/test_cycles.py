@@ -75,11 +75,11 @@ def test_recorded_results_are_those_of_this_simulator(point: Point) -> None:
 def test_the_known_targets_hold_for_the_recorded_results() -> None:
     summary = summarize(TABLE, RESULTS.values())
     missed = {name for name, result in RESULTS.items() if result.split == "calibration" and not result.calibrated}
+    assert missed == set()
     # What docs/cycle-model.md explains under "Known misses", and nothing else.
-    assert missed == {"ramp-1"}
     assert summary.wrong == [("tile-4x5-wse3", "tile-4x5-wse2")]
     assert summary.median_error <= 0.08
-    assert summary.usual_share >= 0.89  # the target, 0.9, is missed by one point
+    assert summary.usual_share >= 0.9
 
 
 def test_a_summary_counts_what_it_says() -> None:

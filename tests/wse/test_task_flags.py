@@ -46,3 +46,20 @@ def test_an_operation_that_makes_its_task_active_runs_it_once() -> None:
     complete(tasks, 8)
     tasks.take(tasks.pick(0), 8)
     assert tasks.pick(0) == -1
+
+
+def test_operations_that_end_close_together_each_activate_their_task() -> None:
+    """The second ends before the first one's activation is due; it is a flag of its own once the task was picked."""
+    tasks = table()
+    tasks.take(TASK, 0)
+    tasks.activate_at(TASK, 24)
+    tasks.activate_at(TASK, 29)
+    tasks.activate_due(23)
+    assert tasks.pick(0) == -1
+    tasks.activate_due(24)
+    assert tasks.pick(0) == TASK
+    tasks.take(TASK, 24)
+    tasks.activate_due(30)
+    assert tasks.pick(0) == TASK
+    assert tasks.due == []
+    assert tasks.merged == {}

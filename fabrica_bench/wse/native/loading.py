@@ -118,6 +118,7 @@ class LoadedProgram:
             "max_cycles": limits.max_cycles,
             "task_dispatch": costs["task.dispatch"],
             "task_redispatch": costs["task.redispatch"],
+            "task_wake": costs["task.wake"],
             "task_launch": costs["task.launch"],
             "task_end": costs["task.end"],
             "dsd_launch": costs["dsd.launch"],

@@ -312,6 +312,8 @@ def pick(m: "M", pe: "Pe") -> "i64":
         for i in range(0, pe.call_count):
             copy_words(addr(pe.calls[i]), addr(pe.calls[i + 1]), words_of(Call))
         return 1
+    if pe.due_count != 0:
+        activate_due(m, pe)
     ready = 0
     for i in range(0, pe.input_count):
         queue = pe.inputs[i]

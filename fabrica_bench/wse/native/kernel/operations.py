@@ -162,7 +162,7 @@ def finish_op(m: "M", pe: "Pe", op: "Op", complete: "i64") -> "None":
     finish_ends(op, moved)
     pe.result = 0 if op.stopped_early != 0 else 1
     if complete != 0 and op.config.has_done != 0:
-        wake(pe, op.config.done_action, op.config.done_is_thread, op.done_id)
+        wake(pe, op.config.done_action, op.config.done_is_thread, op.done_id, m.now)
 
 
 def control_arrived(m: "M", pe: "Pe", op: "Op") -> "i64":
@@ -174,7 +174,7 @@ def control_arrived(m: "M", pe: "Pe", op: "Op") -> "i64":
                     finish_op(m, pe, op, 1)
                 else:
                     finish_op(m, pe, op, 0)
-                    wake(pe, op.config.control_action, op.config.control_is_thread, op.control_id)
+                    wake(pe, op.config.control_action, op.config.control_is_thread, op.control_id, m.now)
                 return 1
     return 0
 

@@ -3,16 +3,23 @@
 # mypy: ignore-errors
 
 TEARDOWN_TASK = 29
+MOST_DUE = 32  # activations under way; beyond that the reference executor takes over
+
+
+def can_activate(pe: "Pe", id_: "i64") -> "i64":
+    """Stop the machine if no task is bound to the id."""
+    if id_ < 0 or id_ > 62:
+        bail(pe.machine, 30)
+        return 0
+    if pe.image.local_tasks[id_] < 0 and id_ != TEARDOWN_TASK:
+        bail(pe.machine, 30)
+        return 0
+    return 1
 
 
 def activate(pe: "Pe", id_: "i64") -> "None":
-    if id_ < 0 or id_ > 63:
-        bail(pe.machine, 30)
-        return
-    if pe.image.local_tasks[id_] < 0 and id_ != TEARDOWN_TASK:
-        bail(pe.machine, 30)
-        return
-    pe.active_tasks = pe.active_tasks | (1 << id_)
+    if can_activate(pe, id_) != 0:
+        pe.active_tasks = pe.active_tasks | (1 << id_)
 
 
 def block(pe: "Pe", is_thread: "i64", id_: "i64") -> "None":
@@ -37,15 +44,43 @@ def unblock(pe: "Pe", is_thread: "i64", id_: "i64") -> "None":
         pe.blocked_tasks = pe.blocked_tasks & ~(1 << (id_ & 31))
 
 
-def wake(pe: "Pe", action: "i64", is_thread: "i64", id_: "i64") -> "None":
+def activate_late(pe: "Pe", id_: "i64") -> "None":
+    m = pe.machine
+    if pe.late_at != m.now:
+        pe.late_tasks = 0
+        pe.late_at = m.now
+    if id_ >= 0 and id_ < 63:
+        pe.late_tasks = pe.late_tasks | (pe.active_tasks & (1 << id_))
+    activate(pe, id_)
+
+
+def activate_due(m: "M", pe: "Pe") -> "None":
+    """Set the flags that are due by now."""
+    kept = 0
+    for i in range(0, pe.due_count):
+        if pe.due_at[i] <= m.now:
+            activate_late(pe, pe.due_id[i])
+        else:
+            pe.due_id[kept] = pe.due_id[i]
+            pe.due_at[kept] = pe.due_at[i]
+            kept += 1
+    pe.due_count = kept
+
+
+def wake(pe: "Pe", action: "i64", is_thread: "i64", id_: "i64", cycle: "i64") -> "None":
+    """What a completion or a control wavelet asks for in `cycle`."""
     if action == W_ACTIVATE:
         m = pe.machine
-        if pe.late_at != m.now:
-            pe.late_tasks = 0
-            pe.late_at = m.now
-        if id_ >= 0 and id_ < 63:
-            pe.late_tasks = pe.late_tasks | (pe.active_tasks & (1 << id_))
-        activate(pe, id_)
+        if m.task_wake == 0:
+            activate_late(pe, id_)
+        elif can_activate(pe, id_) != 0:
+            if pe.due_count == MOST_DUE:
+                bail(m, 39)
+                return
+            pe.due_id[pe.due_count] = id_
+            pe.due_at[pe.due_count] = cycle + m.task_wake
+            pe.due_count += 1
+            wake_pe(m, pe, cycle + m.task_wake)
     elif action == W_UNBLOCK:
         unblock(pe, is_thread, id_)
 

@@ -105,7 +105,7 @@ def dsd_operation(pe: "Pe", s: "Site") -> "i64":
     pe.result = 1
     m.issues += 1
     if config.has_done != 0:
-        wake(pe, config.done_action, config.done_is_thread, op.done_id)
+        wake(pe, config.done_action, config.done_is_thread, op.done_id, pe.t)
     op.in_use = 0
     return pe.t > pe.limit or m.stop == STOP_BAIL
 

@@ -413,6 +413,9 @@ class Pe:
     active_tasks: "i64"
     late_tasks: "i64"
     late_at: "i64"
+    due_count: "i64"
+    due_id: "i64[32]"
+    due_at: "i64[32]"
     blocked_tasks: "i64"
     high_tasks: "i64"
     last_task: "i64"
@@ -531,6 +534,7 @@ class M:
     # costs the kernel itself needs
     task_dispatch: "i64"
     task_redispatch: "i64"
+    task_wake: "i64"
     task_launch: "i64"
     task_end: "i64"
     dsd_launch: "i64"
