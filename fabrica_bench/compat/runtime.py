@@ -31,7 +31,7 @@ from fabrica_bench.compat.platforms import (
 from fabrica_bench.compat.sessions import HostError, Session, SimulatorStopped
 from fabrica_bench.compat.statistics import write_log, write_statistics
 from fabrica_bench.compat.tracing import Recording, recording_from_environment
-from fabrica_bench.compat.transfers import Region, Words, check_array, check_region, to_device, to_host
+from fabrica_bench.compat.transfers import Region, Words, check_array, check_order, check_region, to_device, to_host
 from fabrica_bench.csl.ir import ExportName
 from fabrica_bench.errors import from_os_error
 from fabrica_bench.wse.commands import Command, CopyIn, CopyOut, Handle, Launch, Limits, StreamIn, StreamOut
@@ -159,6 +159,7 @@ class SdkRuntime:
         assert self._session is not None
         self._state = _State.STOPPED
         self._session.stopped = True
+        sys.stderr.writelines(f"fabrica-sim: warning: {text}\n" for text in self._machine.extents.describe())
         write_log(self._machine)
         write_statistics(self._machine)
         if self._recording is not None:
@@ -315,6 +316,7 @@ class SdkRuntime:
         call = "memcpy_d2h"
         region = self._region(call, px, py, w, h, elem_per_pe)
         check_array(call, dest, region.w * region.h * region.l, writable=True)
+        check_order(call, order)
         command: Command
         if streaming:
             command = StreamOut(self._stream_color(call, src, "d2h"), *region)
@@ -497,10 +499,10 @@ class SdkRuntime:
         return export
 
     def _tensor(self, call: str, identifier: int) -> ExportName:
-        export = self._by_id.get(int(identifier))
+        export = None if isinstance(identifier, str) else self._by_id.get(int(identifier))
         if export is None:
             raise HostError(
-                f"{call}: {identifier} is no id of an exported tensor",
+                f"{call}: {identifier!r} is no id of an exported tensor",
                 remedy="pass the result of get_id, or streaming=True",
             )
         if export.kind != "var":

@@ -58,10 +58,11 @@ def to_device(call: str, source: Any, shape: tuple[int, ...], order: MemcpyOrder
         order: Order of the host array.
 
     Raises:
-        HostError: Wrong dtype or size.
+        HostError: Wrong dtype, size or order.
     """
     array = np.asarray(source)
     check_array(call, array, int(np.prod(shape)))
+    check_order(call, order)
     words = np.ascontiguousarray(array).reshape(-1).view(np.uint32)
     return np.array(words.reshape(shape, order=_numpy_order(order)), order="C")
 
@@ -92,6 +93,16 @@ def check_array(call: str, array: Any, size: int, *, writable: bool = False) -> 
         )
     if writable and not array.flags.writeable:
         raise HostError(f"{call}: the host buffer is read-only", remedy="pass a writable NumPy array")
+
+
+def check_order(call: str, order: Any) -> None:
+    """Is it one of the two orders?
+
+    Raises:
+        HostError: It isn't.
+    """
+    if not isinstance(order, MemcpyOrder):
+        raise HostError(f"{call}: order is {order!r}", remedy="pass MemcpyOrder.ROW_MAJOR or COL_MAJOR")
 
 
 def _numpy_order(order: MemcpyOrder) -> Any:

@@ -36,6 +36,7 @@ from fabrica_bench.wse.commands import (
 from fabrica_bench.wse.costs import load_costs
 from fabrica_bench.wse.deadlock import busy, explain
 from fabrica_bench.wse.evidence import CLOCK_FIELDS, Activity
+from fabrica_bench.wse.extents import Extents
 from fabrica_bench.wse.fabric import Fabric
 from fabrica_bench.wse.faults import BudgetExceeded, Deadlock, DeadlockReport, Fault, SourceLocation, StuckWavelets
 from fabrica_bench.wse.leftovers import Leftover, leftovers
@@ -90,6 +91,7 @@ class Machine:
         self.launch_windows: list[LaunchWindow] = []
         self.activity: list[Activity] = []
         self.busy = 0
+        self.extents = Extents()
         self._log: list[tuple[int, str]] = []
         self._lost_lines = 0
         self._pending: deque[Handle] = deque()
@@ -374,10 +376,12 @@ class Machine:
             for column in range(command.w):
                 pe = self.pe(command.px + column, command.py + row)
                 data = command.data[row, column].astype(size).tobytes()
+                address = self._tensor(pe, command.symbol)
                 try:
-                    pe.memory.write(self._tensor(pe, command.symbol), data)
+                    pe.memory.write(address, data)
                 except AccessError as error:
                     raise self._host_fault(f"copy to {command.symbol!r} of {pe.position}: {error}") from error
+                self.extents.check(pe.image, pe.position, ("to", command.symbol), address, len(data))
 
     def _copy_out(self, command: CopyOut) -> np.ndarray:
         size = np.dtype(np.uint16 if command.bits == 16 else np.uint32)
@@ -385,10 +389,12 @@ class Machine:
         for row in range(command.h):
             for column in range(command.w):
                 pe = self.pe(command.px + column, command.py + row)
+                address = self._tensor(pe, command.symbol)
                 try:
-                    data = pe.memory.read(self._tensor(pe, command.symbol), command.l * size.itemsize)
+                    data = pe.memory.read(address, command.l * size.itemsize)
                 except AccessError as error:
                     raise self._host_fault(f"copy from {command.symbol!r} of {pe.position}: {error}") from error
+                self.extents.check(pe.image, pe.position, ("from", command.symbol), address, len(data))
                 result[row, column] = np.frombuffer(data, dtype=size)
         return result
 

@@ -117,6 +117,19 @@ def test_broadcast_and_strided_copies(artifact: Path) -> None:
     host.stop()
 
 
+def test_a_copy_beyond_its_variable_is_a_warning(artifact: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    host = Host(artifact, SIZE)
+    host.put("v", np.ones((2, 3, 4), dtype=np.float32))
+    host.get("v", 4)
+    host.stop()
+    assert "warning: a copy" not in capfd.readouterr().err
+    host = Host(artifact, SIZE)
+    host.get("v", 6)
+    host.stop()
+    text = "fabrica-sim: warning: a copy from 'v' takes 24 bytes of each PE, but variable 'v' of PE(0,0) ends after 16"
+    assert text in capfd.readouterr().err
+
+
 def test_nonblocking_commands_complete_in_order_at_the_latest_at_stop(artifact: Path) -> None:
     host = Host(artifact, SIZE)
     runtime, v = host.runtime, host.runtime.get_id("v")
@@ -180,6 +193,9 @@ def test_misuse_is_named(artifact: Path) -> None:
         (lambda: runtime.launch("v", nonblock=False), "is a variable"),
         (lambda: runtime.launch("scale", 1, 2.0, nonblock=False), "must be i16"),
         (lambda: runtime.memcpy_h2d(999, words, 0, 0, 3, 2, 4, **MODE), "no id"),
+        (lambda: runtime.memcpy_h2d("v", words, 0, 0, 3, 2, 4, **MODE), "'v' is no id"),
+        (lambda: runtime.memcpy_h2d(v, words, 0, 0, 3, 2, 4, **{**MODE, "order": "COL"}), "order is 'COL'"),
+        (lambda: runtime.memcpy_d2h(words, v, 0, 0, 3, 2, 4, **{**MODE, "order": 1}), "order is 1"),
         (lambda: runtime.memcpy_h2d(runtime.get_id("main"), words, 0, 0, 3, 2, 4, **MODE), "is a function"),
         (lambda: runtime.memcpy_h2d(v, words, 0, 0, 4, 2, 3, **MODE), "program rectangle"),
         (lambda: runtime.memcpy_h2d(v, words[:5], 0, 0, 3, 2, 4, **MODE), "5 elements"),

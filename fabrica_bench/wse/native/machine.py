@@ -378,6 +378,7 @@ class NativeMachine(Machine):
             )
         reference = Machine(self.program, limits=self.limits)
         self._reference = reference
+        self.extents = reference.extents
         for entry in journal:
             match entry:
                 case ("submit", command, handle):
