@@ -65,7 +65,14 @@ LANGUAGE: dict[str, tuple[str, ...]] = {
     "export, extern, linkname, align, linksection": ("symbols",),
     "lazy analysis of what is not reached": ("lazy_analysis",),
     "modules with params": ("modules",),
-    "data, local and control tasks": ("loopback_and_data_tasks", "joins", "control_tasks", "control_table"),
+    "data, local and control tasks": (
+        "loopback_and_data_tasks",
+        "joins",
+        "ids_at_run_time",
+        "control_tasks",
+        "control_table",
+        "control_tables",
+    ),
     "rotating tasks": ("rotating_tasks",),
     "mem1d and mem4d DSDs": ("mem4d", "changed_descriptors"),
     "circular-buffer DSDs": ("registers",),
@@ -82,6 +89,7 @@ LANGUAGE: dict[str, tuple[str, ...]] = {
         "switch_route",
         "switch_ring",
         "switch_reset",
+        "pop_modes",
         "merging_in_turn",
         "teardown",
         "teardown_task",
@@ -93,10 +101,11 @@ LANGUAGE: dict[str, tuple[str, ...]] = {
         "counter_filter_of_controls",
         "control_filter",
         "sparse_counter_filter",
+        "filter_set_at_run_time",
         "drop_until_control",
     ),
-    "color swap": ("color_swap",),
-    "queue flush and empty-queue handlers": ("queue_flush", "empty_queue_handler"),
+    "color swap": ("color_swap", "color_swap_axes"),
+    "queue flush and empty-queue handlers": ("queue_flush", "empty_queue_handler", "rebound_queues"),
 }
 
 INTRODUCTION = """\
