@@ -142,3 +142,16 @@ def test_the_library_is_refused_on_wse2(tmp_path: Path, capfd: pytest.CaptureFix
     flags = ["--arch=wse2", "--fabric-dims=10,3", "--fabric-offsets=4,1", "--memcpy", "-o", str(tmp_path / "out")]
     assert cslc.main([str(tmp_path / "layout.csl"), *flags]) == 1
     assert "<message_passing> needs WSE-3" in capfd.readouterr().err
+
+
+def test_an_empty_struct_is_no_ending_of_a_message(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    layout = uniform_layout(3, 1, {"seen": "[*]u32"})
+    files = {"layout.csl": layout, "pe.csl": COLLECT.replace("&words, 3, {}", "&words, 3, .{}")}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    flags = ["--arch=wse3", "--fabric-dims=10,3", "--fabric-offsets=4,1", "--memcpy", "-o", str(tmp_path / "out")]
+    assert cslc.main([str(tmp_path / "layout.csl"), *flags]) == 1
+    text = capfd.readouterr().err
+    assert "what follows a message is .{ .activate = id }, .{ .unblock = id } or {}" in text
+    assert text.count("error:") == 1
+    assert "pe.csl" in text
