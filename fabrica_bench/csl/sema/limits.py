@@ -19,12 +19,12 @@ from fabrica_bench.csl.sema.walk import size
 #: Default of `--max-comptime-steps`: some seconds of a loop that never ends.
 COMPTIME_STEPS: Final = 500_000
 #: Further steps that each `@set_tile_code` allows, and each distinct PE program.
-STEPS_PER_PE: Final = 40
+STEPS_PER_PE: Final = 100
 STEPS_PER_PROGRAM: Final = 10_000
-#: These add at most so many times `--max-comptime-steps`: by default, compilation takes some minutes at most.
-MOST_EARNED: Final = 60
+#: These add at most so many times `--max-comptime-steps`: by default enough for a whole wafer, which takes some minutes.
+MOST_EARNED: Final = 150
 #: Steps that a distinct PE program costs besides those of its functions.
-PROGRAM_STEPS: Final = 50
+PROGRAM_STEPS: Final = 80
 #: Nodes of a loop's or function's syntax tree that one step covers, beyond the first.
 NODES_PER_STEP: Final = 16
 #: Default of `--max-comptime-memory`: MiB that compiling may add to the process.
