@@ -21,7 +21,7 @@ COMPTIME_STEPS: Final = 500_000
 #: Further steps that each `@set_tile_code` allows, and each distinct PE program.
 STEPS_PER_PE: Final = 100
 STEPS_PER_PROGRAM: Final = 10_000
-#: These add at most so many times `--max-comptime-steps`: by default enough for a whole wafer, which takes some minutes.
+#: These add at most so many times `--max-comptime-steps`: by default enough for a whole wafer.
 MOST_EARNED: Final = 150
 #: Steps that a distinct PE program costs besides those of its functions.
 PROGRAM_STEPS: Final = 80
