@@ -73,6 +73,11 @@ def _rebuild(kind: type[FabricaError], message: str, place: str | None, remedy: 
     return error
 
 
+def wrong_type(what: str, value: object, expected: str) -> FabricaError:
+    """The error for an argument of a type that can't be used."""
+    return FabricaError(f"{what} must be {expected}, not of type {type(value).__name__}", code=ExitCode.USAGE)
+
+
 class UnknownNameError(FabricaError):
     """A name (task, agent, field, ...) that doesn't exist; the remedy shows the nearest known ones.
 

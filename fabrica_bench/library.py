@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["accept", "fast_p", "list_tasks", "load_task", "score"]
 
 
-def load_task(name: str, root: Path | None = None) -> Task:
+def load_task(name: str | Path, root: Path | None = None) -> Task:
     """The task of that name, or in that folder.
 
     Args:
@@ -48,7 +48,7 @@ def list_tasks(filters: Iterable[str] = (), root: Path | None = None) -> list[Ta
 
 
 def score(
-    task: Task | str,
+    task: Task | str | Path,
     candidate: Path | str | Mapping[str, str],
     *,
     toolchain: Toolchain | str = "embedded",
@@ -61,7 +61,7 @@ def score(
     """Build, run and judge a candidate over 3 visible and 5 held-out inputs, in confined processes of their own.
 
     Args:
-        task: A task, or its name.
+        task: A task, its name, or the path of its folder.
         candidate: A folder with the editable files, or their texts by name.
         toolchain: `embedded`, `sdk` or `appliance`, or a back end of your own.
         arch: Compile target, `wse3` or `wse2`.
@@ -78,7 +78,8 @@ def score(
         or `fabrica-bench audit` on the verdict as JSON, compares them with the revealed key.
 
     Raises:
-        FabricaError: The task, size, target, workflow, toolchain or folder doesn't exist.
+        FabricaError: The task, size, target, workflow, toolchain or folder doesn't exist, or an argument is of a wrong
+            type.
 
     Example:
         >>> verdict = score("ReLU-1PE", "examples/relu/vector")  # doctest: +SKIP
@@ -98,10 +99,16 @@ def accept(new: Valid | Invalid | NotScored, old: Valid | Invalid | NotScored) -
         new, old: Verdicts of the same task; an `old` that isn't valid is beaten by any valid `new`.
 
     Raises:
+        FabricaError: One of them is no verdict.
         ValueError: The two were measured on different numbers of inputs.
     """
+    from fabrica_bench.errors import wrong_type
     from fabrica_bench.scoring.metrics import accept as decide
+    from fabrica_bench.scoring.verdict import Invalid, NotScored, Valid
 
+    for name, verdict in (("new", new), ("old", old)):
+        if not isinstance(verdict, Valid | Invalid | NotScored):
+            raise wrong_type(f"the {name} one", verdict, "a verdict")
     return decide(new, old)
 
 

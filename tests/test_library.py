@@ -6,6 +6,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,27 @@ def test_a_notebook_shows_what_a_task_asks_and_a_list_of_tasks_is_readable() -> 
 def test_what_the_caller_gets_wrong_is_no_candidates_fault(wrong: dict[str, str], message: str) -> None:
     with pytest.raises(FabricaError, match=message):
         score("ReLU-1PE", {"pe.csl": ""}, **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: load_task(3), "the task must be a name or the path of a folder, not of type int"),  # type: ignore[arg-type]
+        (lambda: load_task(Path("nowhere")), "nowhere: no spec.yaml here"),
+        (lambda: score(None, {}), "the task must be a name"),  # type: ignore[arg-type]
+        (lambda: score("ReLU-1PE", 3), "the candidate must be a folder or a mapping"),  # type: ignore[arg-type]
+        (lambda: score("ReLU-1PE", {"pe.csl": b""}), "file 'pe.csl' must be a name and a text, not of type bytes"),  # type: ignore[dict-item]
+        (lambda: score("ReLU-1PE", {}, key="my.key"), r"the key must be a HeldOutKey.*from_file\(path\)"),  # type: ignore[arg-type]
+        (lambda: accept(1, 2), "the new one must be a verdict"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(FabricaError, match=message):
+        call()
+
+
+def test_a_task_is_found_by_the_path_of_its_folder() -> None:
+    assert load_task(ROOT / "tasks" / "relu-1pe").name == "ReLU-1PE"
 
 
 def test_the_functions_are_documented_and_typed() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fabrica_bench.errors import UnknownNameError
+from fabrica_bench.errors import UnknownNameError, wrong_type
 from fabrica_bench.scoring.metrics import accept, fast_p
 from fabrica_bench.scoring.verdict import Invalid, NotScored, Valid
 
@@ -21,7 +21,7 @@ __all__ = ["accept", "fast_p", "score"]
 
 
 def score(
-    task: Task | str,
+    task: Task | str | Path,
     candidate: Path | str | Mapping[str, str],
     *,
     toolchain: Toolchain | str = "embedded",
@@ -34,7 +34,7 @@ def score(
     """Build, run and judge a candidate over 3 visible and 5 held-out inputs.
 
     Args:
-        task: A task, or its name.
+        task: A task, its name, or the path of its folder.
         candidate: A folder with the editable files, or their texts by name.
         toolchain: A back end, or its name.
         arch: Compile target.
@@ -62,13 +62,14 @@ def score(
     from fabrica_bench.scoring.inputs import held_out_cases, held_out_seeds, visible_cases
     from fabrica_bench.scoring.scorer import Scorer
     from fabrica_bench.scoring.verdict import HeldOutInputs
-    from fabrica_bench.tasks import load_task
+    from fabrica_bench.tasks import Task, load_task
     from fabrica_bench.tasks.seeds import HeldOutKey
     from fabrica_bench.toolchains import get_toolchain
     from fabrica_bench.version import SUITE_VERSION
 
-    resolved = load_task(task) if isinstance(task, str) else task
+    resolved = task if isinstance(task, Task) else load_task(task)
     backend = get_toolchain(toolchain) if isinstance(toolchain, str) else toolchain
+    _check(candidate, key)
     resolved.size(size)
     if arch not in resolved.spec.bundle.archs:
         raise UnknownNameError(f"target of {resolved.name}", arch, resolved.spec.bundle.archs)
@@ -85,3 +86,18 @@ def score(
     source = Path(candidate) if isinstance(candidate, str) else candidate
     with Scorer(conditions) as scorer:
         return scorer.score(source, cases, trusted=trusted).model_copy(update={"held_out": facts})
+
+
+def _check(candidate: object, key: object) -> None:
+    from fabrica_bench.tasks.seeds import HeldOutKey
+
+    if not isinstance(candidate, str | Path | Mapping):
+        raise wrong_type("the candidate", candidate, "a folder or a mapping of names to texts")
+    if isinstance(candidate, Mapping):
+        for name, text in candidate.items():
+            if not isinstance(name, str) or not isinstance(text, str):
+                raise wrong_type(f"the candidate's file {name!r}", text, "a name and a text")
+    if key is not None and not isinstance(key, HeldOutKey):
+        raise wrong_type(
+            "the key", key, "a HeldOutKey, as HeldOutKey.fresh() makes and HeldOutKey.from_file(path) reads"
+        )

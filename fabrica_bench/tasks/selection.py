@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError
+from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError, wrong_type
 from fabrica_bench.tasks.catalogue import CatalogueEntry, load_catalogue
 from fabrica_bench.tasks.spec import SET_NAMES, TaskSpec, load_spec
 from fabrica_bench.tasks.task import SPEC_FILE, Task, slug_of
@@ -196,13 +196,19 @@ def _unknown(key: str, value: str, known: set[str]) -> FabricaError:
     return UnknownNameError(kind, value, known, listing="fabrica-bench list")
 
 
-def load_task(name: str, root: Path | str | None = None) -> Task:
+def load_task(name: str | Path, root: Path | str | None = None) -> Task:
     """Load a task by its published name or its folder's name, in any letter case, or by the path of its folder.
 
     Raises:
         UnknownNameError: No such task; the remedy names the nearest ones.
         FabricaError: Its spec is broken, or it is in the catalogue but not written yet.
     """
+    if isinstance(name, Path):
+        if (name / SPEC_FILE).is_file():
+            return _load(name)
+        raise FabricaError(f"no {SPEC_FILE} here", place=str(name), remedy="name the folder of a task")
+    if not isinstance(name, str):
+        raise wrong_type("the task", name, "a name or the path of a folder")
     if os.sep in name and (Path(name) / SPEC_FILE).is_file():
         return _load(Path(name))
     folder = tasks_root(root)
