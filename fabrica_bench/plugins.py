@@ -319,6 +319,10 @@ class AgentHooks:
         raise NotImplementedError
 
 
+REINSTALL: Final = "reinstall the package that provides it, or uninstall it"
+OWN_FILES_ONLY: Final = (
+    "in a run an agent's process reads little but installed packages: put the file into the plug-in's"
+)
 BUILT_IN_PLUGINS: Final = ("baseline_agents", "fabrica_agent")
 """Plug-in packages that ship with the distribution; their entry points are declared in its metadata too."""
 
@@ -403,7 +407,7 @@ def _agents_of(manager: pluggy.PluginManager, plugin_name: str, load: Callable[[
         raise _plugin_error(
             plugin_name,
             f"can't be loaded: {type(error).__name__}: {error}",
-            "reinstall the package that provides it, or uninstall it",
+            OWN_FILES_ONLY if isinstance(error, PermissionError) else REINSTALL,
         ) from error
     try:
         manager.register(plugin, name=plugin_name)

@@ -73,6 +73,15 @@ def test_a_plugin_that_cannot_be_imported_is_named():
         discover_agents([EntryPoint("gone", "no_such_module_anywhere", "fabrica_bench")])
 
 
+def test_a_plugin_that_may_not_read_a_file_is_told_where_files_belong(monkeypatch):
+    def refused(point):
+        raise PermissionError(13, "Permission denied", "/elsewhere/prompt.txt")
+
+    monkeypatch.setattr(EntryPoint, "load", refused)
+    with pytest.raises(FabricaError, match=r"/elsewhere/prompt.txt.*put the file into the plug-in's"):
+        discover_agents([EntryPoint("curious", "curious", "fabrica_bench")])
+
+
 def test_a_broken_plugin_takes_nothing_from_the_others(plugin):
     points = [EntryPoint("gone", "no_such_module_anywhere", "fabrica_bench"), plugin("well", [Echo("a")])]
     assert find_agent("a", points).name == "a"
