@@ -9,6 +9,7 @@ import pytest
 from helpers.csl_eval import compile_text, layout_errors
 
 from fabrica_bench.csl import ir
+from fabrica_bench.csl.diagnostics import CslError, Diagnostic
 
 PE = "param n: i16 = 0; param memcpy_params = {};\n"
 
@@ -161,6 +162,24 @@ ROUTE = "@set_color_config(0, 0, @get_color(1), {});"
 def test_wrong_layouts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, message: str) -> None:
     monkeypatch.chdir(tmp_path)
     assert layout_errors(tmp_path, layout, PE, params={"n": 300})[0] == message
+
+
+def test_an_unbound_param_says_where_its_value_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def diagnostic(layout: str, pe: str = PE) -> Diagnostic:
+        with pytest.raises(CslError) as caught:
+            compile_text(tmp_path, pe, layout=layout)
+        return caught.value.diagnostics[0]
+
+    number = diagnostic("param m: u16; layout { @set_rectangle(m, 1); }")
+    assert number.hint == "give it on the command line: --params=m:NUMBER"
+    link = diagnostic("param link: color; layout { @set_rectangle(@get_int(link), 1); }")
+    assert link.hint == "give it on the command line: --colors=link:NUMBER"
+    inner = diagnostic(SET.format(""), "param n: u16; comptime { @comptime_assert(n > 0); }")
+    assert inner.hint == "bind it where the module is used"
+    ((text, span),) = inner.notes
+    assert (text, span.file.path) == ("used here", "layout.csl")
 
 
 def test_wse3_has_switches_on_some_colors_only(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from fabrica_bench.csl import ast
 from fabrica_bench.csl import types as t
@@ -132,7 +132,7 @@ class ModuleInstance:
         bound = self.params.get(decl.name)
         if bound is None:
             if decl.init is None:
-                fail(decl.name_span, f"param '{decl.name}' is not bound to a value", "bind it where the module is used")
+                self._unbound(decl, type_)
             bound = frame.comptime_expr(decl.init, type_)
         if type_ is None:
             return bound
@@ -142,6 +142,14 @@ class ModuleInstance:
             if self.origin is None or decl.name not in self.params:
                 raise
             raise noted(problem, f"'{decl.name}' was bound here", self.origin) from None
+
+    def _unbound(self, decl: ast.VarDecl, type_: t.Type | None) -> NoReturn:
+        message = f"param '{decl.name}' is not bound to a value"
+        if self.origin is not None or not self.unit.is_layout:
+            notes = (("used here", self.origin),) if self.origin is not None else ()
+            fail(decl.name_span, message, "bind it where the module is used", notes=notes)
+        flag = f"--colors={decl.name}:NUMBER" if type_ == t.COLOR else f"--params={decl.name}:NUMBER"
+        fail(decl.name_span, message, f"give it on the command line: {flag}")
 
     def _typed(self, value: Const, type_: t.Type, span: ast.Span) -> Const:
         result = self.frame().coerce(value, type_, span)
