@@ -13,9 +13,10 @@ from helpers.many_runs import invalid, write_run
 from helpers.sample_run import make_valid
 
 from fabrica_bench.cli.main import main
-from fabrica_bench.errors import FabricaError, UnknownNameError
+from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError
 from fabrica_bench.report import load_report
 from fabrica_bench.report.figures import figures
+from fabrica_bench.runs.execution import RunInterrupted
 from fabrica_bench.runs.summary import load_summary
 from fabrica_bench.runs.usage import Usage
 from fabrica_bench.scoring.verdict import Predicate
@@ -181,6 +182,24 @@ def test_a_control_that_does_not_hold_stops_a_published_study(tmp_path, toys, mo
     with pytest.raises(FabricaError, match="control reference does not hold"):
         run_study(plan_study(study, agent="toy", out=toys))
     assert not (toys / "calm" / "run").exists()
+
+
+def test_an_interrupted_study_is_continued_with_its_own_command(tmp_path, toys, monkeypatch):
+    def interrupt(config, progress):
+        raise RunInterrupted("interrupted: 0 of 1 results are kept", place=str(config.out), remedy="with this --out")
+
+    monkeypatch.setattr("fabrica_bench.studies.running.execute_run", interrupt)
+    with pytest.raises(RunInterrupted, match="give the study's command again") as caught:
+        run_study(plan_study(load_study(str(own_study(tmp_path))), agent="toy", out=toys))
+    assert caught.value.code == ExitCode.INTERRUPTED
+
+
+def test_a_missing_key_is_found_before_the_controls_run(tmp_path, toys, monkeypatch):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    study = load_study(str(own_study(tmp_path, controls=["reference"])))
+    with pytest.raises(FabricaError, match="no key for anthropic"):
+        run_study(plan_study(study, agent="toy", out=toys, model="anthropic:NAME"))
+    assert not (toys / "controls").exists()
 
 
 def test_a_replay_scores_the_same_candidates_on_two_targets(tmp_path, toys):
