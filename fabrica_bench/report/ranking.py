@@ -159,7 +159,7 @@ def _control_reasons(controls: Sequence[Entry]) -> tuple[str, ...]:
     missing = [name for name in REQUIRED_CONTROLS if name not in good and name not in failing]
     reasons = [
         f"the control {' and '.join(failing)} does not hold in this track" if failing else "",
-        f"no verified control {' and '.join(missing)} in this track" if missing else "",
+        f"no verified control in this track: {', '.join(missing)}" if missing else "",
     ]
     return tuple(reason for reason in reasons if reason)
 

@@ -90,4 +90,4 @@ def test_a_whole_set_is_ranked_and_a_hack_is_shown_without_a_rank(cli, tmp_path)
         if json.loads((path / "manifest.json").read_text("utf-8"))["config"]["agent"] == "reference"
     )
     shutil.rmtree(reference)
-    assert ranking(cli, tmp_path)["fabrica"]["not_ranked_because"] == ["no verified control reference in this track"]
+    assert ranking(cli, tmp_path)["fabrica"]["not_ranked_because"] == ["no verified control in this track: reference"]
