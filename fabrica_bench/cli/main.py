@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report_error(error)
         return error.code
     except (KeyboardInterrupt, typer.Abort):
-        console.note("\ninterrupted: what was finished is kept; run the same command again to continue")
+        console.note("\ninterrupted; what is already on disk is kept")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # The reader of our output went away; Python would complain again while it flushes at exit.
