@@ -35,7 +35,7 @@ class Turn:
         system, user: The prompt.
         files: The answer's files by name.
         passed: Found valid on the visible inputs.
-        evaluated: Evaluated at all.
+        evaluated: Run on the visible inputs, or found not to compile.
         outcome: What the harness said last about it.
         label: Equation 3 of the paper: 1 passed; 0 failed, but a later turn of the same attempt passed; -1 otherwise.
     """
@@ -87,7 +87,7 @@ def _last_try(records: list[AnyRecord]) -> list[AnyRecord]:
 def _labelled(run: str, task: str, attempt: int, records: list[AnyRecord]) -> list[Turn]:
     verdicts: dict[str, tuple[bool, str]] = {}
     for record in records:
-        if isinstance(record, Evaluation) and record.action != "profile":
+        if isinstance(record, Evaluation) and _judges(record):
             key = _digest_key(record.files)
             passed = record.action == "run_visible" and record.ok
             verdicts[key] = (passed or verdicts.get(key, (False, ""))[0], _outcome(record))
@@ -144,7 +144,12 @@ def _digest_key(digests: dict[str, str]) -> str:
     return repr(sorted(digests.items()))
 
 
+def _judges(record: Evaluation) -> bool:
+    """A program that compiles may pass or fail, and a profile judges nothing."""
+    return record.action == "run_visible" or (record.action == "compile" and not record.ok)
+
+
 def _outcome(record: Evaluation) -> str:
     if record.action == "compile":
-        return "compiled" if record.ok else "; ".join(record.diagnostics)[:2000]
+        return "; ".join(record.diagnostics)[:2000]
     return record.outcome[:2000]

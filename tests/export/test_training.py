@@ -39,6 +39,15 @@ def test_a_label_is_what_the_harness_found_not_what_an_agent_says(run_of) -> Non
     assert dropped.counts == {"not evaluated": 1}
 
 
+def test_a_program_that_was_only_compiled_has_neither_passed_nor_failed(run_of) -> None:
+    compiled, judged = read_turns([run_of([("implementer", A, "compiled"), ("implementer", B, "fail")])])
+    assert (compiled.evaluated, judged.evaluated) == (False, True)
+    dropped = Dropped()
+    (record,) = supervised([compiled, judged], Filters(labels=frozenset((-1,))), dropped)
+    assert record["turn"] == 2
+    assert dropped.counts == {"not evaluated": 1}
+
+
 def test_only_translations_are_turns(run_of) -> None:
     steps = [("analyst", A, "none"), ("optimizer", B, "pass"), ("single-shot", C, "pass"), ("reviewer", D, "none")]
     assert [t.stage for t in read_turns([run_of(steps)])] == ["single-shot"]
