@@ -39,19 +39,20 @@ _MEMBER: Final = re.compile(
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
-def pack_run(run_dir: Path, target: Path, *, with_key: bool = True) -> str:
+def pack_run(run_dir: Path, target: Path, *, with_key: bool = True, key_file: Path | None = None) -> str:
     """Write a run's bundle.
 
     Args:
         run_dir: A finished run; it is only read.
         target: The file to write.
-        with_key: Put the held-out key in, if it is on this machine.
+        with_key: Put the held-out key in.
+        key_file: The key; by default the one that was kept for the run.
 
     Returns:
         The bundle's digest.
 
     Raises:
-        FabricaError: There is no run, it is partial or damaged, or the file can't be written.
+        FabricaError: There is no run, it is partial or damaged, the key isn't there, or the file can't be written.
     """
     report = load_report(run_dir)  # whole records and side files, or an error that names the damage
     if report.summary.partial:
@@ -62,7 +63,7 @@ def pack_run(run_dir: Path, target: Path, *, with_key: bool = True) -> str:
         )
     members = _run_members(run_dir)
     if with_key:
-        members[KEY_NAME] = find_key(report.manifest.key_fingerprint).reveal().encode() + b"\n"
+        members[KEY_NAME] = find_key(report.manifest.key_fingerprint, key_file).reveal().encode() + b"\n"
     head = {
         "format": FORMAT,
         "run_id": report.manifest.run_id,

@@ -14,7 +14,8 @@ import pytest
 from helpers.double_it import FIXTURE_TASKS
 from helpers.sample_run import write_sample_run
 
-from fabrica_bench.errors import FabricaError
+from fabrica_bench.cli.main import main
+from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.plugins import Budget
 from fabrica_bench.report.bundle import pack_run, unpack_bundle
 from fabrica_bench.report.leaderboard import add_bundle, load_entries, write_leaderboard
@@ -83,6 +84,17 @@ def test_a_bundle_without_its_key_asks_for_it(finished, tmp_path):
     pack_run(finished, tmp_path / "no-key", with_key=False)
     with pytest.raises(FabricaError, match="no held-out key"):
         add_bundle(tmp_path / "board", tmp_path / "no-key")
+
+
+def test_a_run_with_a_key_of_ones_own_is_packed_with_its_file(finished, tmp_path, monkeypatch, capsys):
+    (kept,) = Path(os.environ["FABRICA_BENCH_KEYS"]).iterdir()
+    own = shutil.copy(kept, tmp_path / "my.key")
+    monkeypatch.setenv("FABRICA_BENCH_KEYS", str(tmp_path / "none"))
+    words = ["submit", str(finished), "--out", str(tmp_path / "bundle")]
+    assert main(words) == ExitCode.BAD_INPUT
+    assert "--key FILE" in capsys.readouterr().err
+    assert main([*words, "--key", str(own)]) == ExitCode.OK
+    assert kept.read_bytes() in (tmp_path / "bundle").read_bytes()
 
 
 def rewritten(source: Path, target: Path, change) -> Path:

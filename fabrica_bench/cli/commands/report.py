@@ -62,6 +62,7 @@ def report(
     epilog=examples(
         "fabrica-bench submit runs/fabrica-20260101-120000",
         "fabrica-bench submit RUN --out fabrica.fabrica",
+        "fabrica-bench submit RUN --key my.key",
         "fabrica-bench submit RUN --keep-key      (for a key that serves other runs too)",
     )
 )
@@ -69,6 +70,10 @@ def submit(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run; it is only read.")],
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="The bundle. [default: RUN.fabrica beside the run]")
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", metavar="FILE", help="The run's held-out key. [default: the one kept for it]"),
     ] = None,
     keep_key: Annotated[
         bool, typer.Option("--keep-key", help="Leave the held-out key out; whoever checks has to ask for it.")
@@ -82,7 +87,7 @@ def submit(
     from fabrica_bench.report.bundle import SUFFIX, pack_run
 
     target = out if out is not None else run.with_name(run.name + SUFFIX)
-    digest = pack_run(run, target, with_key=not keep_key)
+    digest = pack_run(run, target, with_key=not keep_key, key_file=key)
     if json:
         console.write_json({"bundle": str(target), "digest": digest, "key": not keep_key})
     else:
