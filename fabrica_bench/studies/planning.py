@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -162,6 +162,8 @@ def plan_study(
             get_toolchain(arm.toolchain)
         conditions = parse_filters(arm.filter)
         tasks = [task for task in written if all(condition.matches(task.spec) for condition in conditions)]
+        if replay is not None:
+            _check_replayed(replay, arm, tasks)
         for control in study.controls:
             folder = control_folder(out, arm, control)
             if all(run.config.out != folder for run in runs):  # arms under the same conditions share their controls
@@ -171,6 +173,17 @@ def plan_study(
         more = {**common, "repeat": arm.repeat, "replay": replay, "model": model}
         runs.append(_run(study, arm, agent, out / arm.name / "run", tasks, limit, more, root=out))
     return StudyPlan(study, tuple(runs), prices or Prices())
+
+
+def _check_replayed(run: Path, arm: Arm, tasks: Sequence[Task]) -> None:
+    attempted = RunStore.open(run).manifest.tasks
+    if tasks and not any(task.name in attempted for task in tasks):
+        raise FabricaError(
+            f"the run has none of the {len(tasks)} tasks of arm {arm.name} ({' '.join(arm.filter)})",
+            place=str(run),
+            remedy="name a run over these tasks with --run",
+            code=ExitCode.USAGE,
+        )
 
 
 def control_folder(out: Path, arm: Arm, control: str) -> Path:

@@ -222,6 +222,12 @@ def test_a_replay_scores_the_same_candidates_on_two_targets(tmp_path, toys):
     assert ("<circle" in page, "<polygon" in page) == (True, True)  # the pair of targets is two marks
 
 
+def test_a_replay_of_a_run_over_other_tasks_is_refused_before_its_controls_run(tmp_path):
+    other = write_run(tmp_path / "other", "other", {"ReLU-1PE": make_valid(100, 200)})
+    with pytest.raises(FabricaError, match=r"none of the 14 tasks of arm first \(set=w2\)"):
+        plan_study(load_study("hardware-replay"), agent="null", out=tmp_path / "study", replay=other)
+
+
 def replayed(cycles: dict[str, tuple[tuple[int, int] | None, tuple[int, int] | None]], folder: Path) -> StudyResult:
     """Results of the published replay with (cycles, reference cycles) of every task on its two targets."""
     study = load_study("hardware-replay")
