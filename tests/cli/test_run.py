@@ -162,9 +162,14 @@ def test_an_interruption_keeps_what_is_finished_and_the_same_command_continues(t
 
 
 def test_no_run_leaves_a_process_behind(cli, tmp_path):
+    # Other tests of this process may have scored in it, which keeps a starter for the next candidate.
+    before = _children()
     cli("run", "--agent", "null", "--filter", "name=ReLU-1PE", "--out", tmp_path / "run")
-    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()
-    assert children == []
+    assert _children() <= before
+
+
+def _children() -> set[str]:
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split())
 
 
 def test_main_returns_its_exit_code_to_the_console_script():

@@ -54,7 +54,8 @@ def test_a_key_or_seed_in_the_records_is_found(run: Path) -> None:
     assert line
     manifest = run / "manifest.json"
     text = manifest.read_text(encoding="utf-8")
-    manifest.write_text(text.replace('"run_id": "', f'"run_id": "{KEY.reveal()}'), encoding="utf-8")
+    assert '"kernel": "' in text
+    manifest.write_text(text.replace('"kernel": "', f'"kernel": "{KEY.reveal()}'), encoding="utf-8")
     assert audit_run(run, KEY).problems == ("manifest.json holds the key",)
 
 
