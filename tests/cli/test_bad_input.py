@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from helpers.cli_run import assert_one_clear_error
+from helpers.privileges import unprivileged
 
 from fabrica_bench.errors import ExitCode
 from fabrica_bench.tasks import load_task, tasks_root
@@ -179,10 +180,9 @@ def test_a_run_folder_that_is_a_file_or_cannot_be_made(cli, tmp_path):
     assert (tmp_path / "taken").read_text(encoding="utf-8") == "x"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_run_folder_without_permission_names_the_option(cli, tmp_path):
     (tmp_path / "locked").mkdir(mode=0o555)
-    outcome = cli("run", "--agent", "null", "--out", tmp_path / "locked" / "run")
+    outcome = unprivileged(lambda: cli("run", "--agent", "null", "--out", tmp_path / "locked" / "run"))
     assert_one_clear_error(outcome, ExitCode.ENVIRONMENT, "locked", "--out")
 
 

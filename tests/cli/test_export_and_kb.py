@@ -20,8 +20,20 @@ def test_a_run_without_models_gives_no_records(tmp_path: Path, capsys: pytest.Ca
     write_sample_run(tmp_path / "run")
     out = tmp_path / "data.jsonl"
     assert main(["export", "sft", str(tmp_path / "run"), "--out", str(out)]) == 0
-    assert "0 records of 0 turns" in capsys.readouterr().out
+    captured = capsys.readouterr()
+    assert "0 records of 0 turns" in captured.out
+    assert "no calls of a model" in captured.err
     assert out.read_text(encoding="utf-8") == ""
+
+
+def test_runs_without_repeated_failures_say_what_a_lesson_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_sample_run(tmp_path / "run")
+    assert main(["kb", "lessons", str(tmp_path / "run")]) == 0
+    captured = capsys.readouterr()
+    assert "0 lessons of 1 run" in captured.out
+    assert "at least 2 attempts" in captured.err
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,8 @@ def export(
     console.write(f"{len(records)} records of {console.counted(len(turns), 'turn')} in {out}")
     for reason, count in sorted(dropped.counts.items()):
         console.write(f"  left out, {reason}: {count}")
+    if not turns:
+        console.note("these runs hold no calls of a model; data comes from agents that ask one, see `--model` of `run`")
 
 
 @app.command(epilog=examples("fabrica-bench proxy predictions.jsonl", "fabrica-bench proxy predictions.jsonl --json"))

@@ -49,7 +49,7 @@ def lessons(
 
     Lessons hold counts and messages of the toolchain, no program text and no name of a task.
     """
-    from fabrica_bench.export.documents import add_lessons
+    from fabrica_bench.export.documents import LEAST_SEEN, add_lessons
 
     result = add_lessons(runs)
     if json:
@@ -58,6 +58,11 @@ def lessons(
     console.write(
         f"{console.counted(result.notes, 'lesson')} of {console.counted(result.files, 'run')} in {result.folder}"
     )
+    if not result.notes:
+        console.note(
+            f"a lesson is a failure, found by the harness, that at least {LEAST_SEEN} attempts with a model met; these "
+            "runs hold none"
+        )
 
 
 @kb_app.command("list", epilog=examples("fabrica-bench kb list"))
