@@ -3,8 +3,10 @@
 Landlock confines what is reached by a path. Shared memory, semaphores and message queues of System V, POSIX message
 queues and keyrings have none, stay in the kernel when their maker has ended, and would let an attempt speak to a later
 one. So do the attributes of other processes of the same user (their limits, priorities, processors) and extended
-attributes of files, which Landlock doesn't cover. Tracing, `io_uring` (whose operations no filter sees) and the like
-are denied because nothing here needs them. A filter stays for good, and children inherit it.
+attributes of files, which Landlock doesn't cover; and sockets that other programs listen on in the file system, which
+it doesn't cover either: a terminal multiplexer, a session bus or a container engine would run anything outside for who
+speaks to it. Tracing, `io_uring` (whose operations no filter sees) and the like are denied because nothing here needs
+them. A filter stays for good, and children inherit it.
 
 Numbers of calls are those of the kernel's headers (asm/unistd_64.h and asm-generic/unistd.h), structures those of
 linux/seccomp.h and linux/filter.h.
@@ -31,6 +33,7 @@ _ALLOW: Final = 0x7FFF0000
 _ERRNO: Final = 0x00050000
 
 _LOAD: Final = 0x20  # a 32-bit word of what the kernel tells about the call
+_AND: Final = 0x54
 _IF_EQUAL: Final = 0x15
 _IF_AT_LEAST: Final = 0x35
 _RETURN: Final = 0x06
@@ -60,11 +63,14 @@ class Denied(NamedTuple):
     """One system call: its numbers on x86-64 and arm64 (None where there is no such call), and how it is refused.
 
     `unless`: pairs of an argument's place and value; the call is allowed when all of them hold (values are C ints).
+    `only_if`: a pair likewise; the call is allowed unless it holds. `mask`: bits of the arguments that are compared.
     """
 
     numbers: tuple[int | None, int | None]
     error: int = errno.EPERM
     unless: tuple[tuple[int, int], ...] = ()
+    only_if: tuple[int, int] | None = None
+    mask: int = 0xFFFFFFFF
 
 
 _ITSELF: Final = ((0, 0),)
@@ -72,6 +78,13 @@ _ITSELF: Final = ((0, 0),)
 
 _PROCESS_ITSELF: Final = {"setpriority": ((0, 0), (1, 0)), "ioprio_set": ((0, 1), (1, 0))}
 """The first argument says that the second is a process, not a group or a user."""
+
+_LOCAL: Final = 1
+"""AF_UNIX."""
+
+_STREAM: Final = 1
+_TYPE: Final = 0xF
+"""SOCK_STREAM, and the bits of a socket's type that aren't flags."""
 
 DENIED: Final = {
     # System V: shared memory, semaphores, message queues.
@@ -128,6 +141,10 @@ DENIED: Final = {
     "fsmount": Denied((432, 432)),
     "fspick": Denied((433, 433)),
     "mount_setattr": Denied((442, 442)),
+    # To programs outside: a filter sees no addresses, so there is no such socket at all. Pairs speak to each other
+    # only, but for those of datagrams, which can be sent elsewhere.
+    "socket": Denied((41, 198), only_if=(0, _LOCAL)),
+    "socketpair": Denied((53, 199), unless=((1, _STREAM),), mask=_TYPE),
     # Ways around the filter, and much of what kernels are attacked by.
     "io_uring_setup": Denied((425, 425)),
     "io_uring_enter": Denied((426, 426)),
@@ -159,9 +176,17 @@ def _refusal(number: int, denied: Denied) -> Iterator[bytes]:
         rest.insert(0, _step(_RETURN, _ALLOW))
     for place, value in reversed(denied.unless):
         # Past the remaining comparisons and the permission lies the refusal.
-        rest[:0] = [_step(_LOAD, _ARGUMENTS_AT + 8 * place), _step(_IF_EQUAL, value, no=len(rest) - 1)]
+        rest[:0] = [*_argument(place, denied.mask), _step(_IF_EQUAL, value, no=len(rest) - 1)]
+    if denied.only_if is not None:
+        place, value = denied.only_if
+        rest = [*_argument(place, denied.mask), _step(_IF_EQUAL, value, no=len(rest)), *rest, _step(_RETURN, _ALLOW)]
     yield _step(_IF_EQUAL, number, no=len(rest))
     yield from rest
+
+
+def _argument(place: int, mask: int) -> list[bytes]:
+    load = _step(_LOAD, _ARGUMENTS_AT + 8 * place)
+    return [load] if mask == 0xFFFFFFFF else [load, _step(_AND, mask)]
 
 
 def _step(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:
@@ -225,5 +250,8 @@ def describe_calls() -> str:
     found = _prepared()
     if found.program is None:
         return f"not confined: {found.why_not}"
-    denied = "System V IPC, message queues, keyrings, extended attributes, mounts, tracing, limits of other processes"
+    denied = (
+        "System V IPC, message queues, keyrings, extended attributes, local sockets, mounts, tracing, "
+        "limits of other processes"
+    )
     return f"seccomp: no {denied}"
