@@ -14,6 +14,7 @@ How the stamps are called is not written here: it is read off the reference prog
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -261,6 +262,7 @@ def _check_exports(candidate: ast.File, reference: ast.File) -> Iterator[Finding
 
 def _check_entries(candidate: ast.File, reference: ast.File, use: WindowUse) -> Iterator[Finding]:
     theirs, ours = exported_functions(candidate), exported_functions(reference)
+    exports = {id(call.args[0]) for call in builtin_calls(candidate, "export_symbol") if call.args}
     for entry in use.entries:
         function = theirs.get(entry)
         if function is None:
@@ -271,7 +273,7 @@ def _check_entries(candidate: ast.File, reference: ast.File, use: WindowUse) -> 
         if stamp_name(_first_statement(function), use.name) != use.start:
             yield _timing(f"launched function {entry!r} must begin with `{use.name}.{use.start}();`", function)
         for found in walk(candidate):
-            if isinstance(found, ast.Ident) and found.name == function.name and not _is_export(candidate, found):
+            if isinstance(found, ast.Ident) and found.name == function.name and id(found) not in exports:
                 yield _timing(f"{function.name!r} is launched by the host and must not be used by the program", found)
 
 
@@ -326,7 +328,7 @@ def _check_counter(candidate: ast.File, reference: ast.File) -> Iterator[Finding
         path = import_path(call)
         if path is None:
             yield _contract("@import_module needs a literal file name", call)
-        elif path == TIME_LIBRARY and id(call) not in own:
+        elif _library(path) == TIME_LIBRARY and id(call) not in own:
             yield _timing(f"{TIME_LIBRARY} may be imported by the timing window only", call)
 
 
@@ -358,12 +360,13 @@ def returns(tree: ast.File) -> Iterator[tuple[ast.Stmt | None, ast.Call]]:
                 yield (node.stmts[position - 1] if position else None), call
 
 
+def _library(path: str) -> str:
+    """The import path of a library in its one normal spelling: `<./time>` is `<time>`."""
+    return f"<{posixpath.normpath(path[1:-1])}>" if path.startswith("<") and path.endswith(">") else path
+
+
 def _mentions(node: ast.Node, name: str) -> bool:
     return any(isinstance(found, ast.Ident) and found.name == name for found in walk(node))
-
-
-def _is_export(tree: ast.File, name: ast.Ident) -> bool:
-    return any(call.args and call.args[0] is name for call in builtin_calls(tree, "export_symbol"))
 
 
 def _first_text(call: ast.BuiltinCall) -> str:

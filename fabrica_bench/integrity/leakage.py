@@ -55,9 +55,10 @@ MIN_TEXT: Final = 120
 
 _DETAILS: Final = frozenset({"attributes", "type_expr", "storage", "kind", "label"})
 _FENCE: Final = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
+# Strings are bounded: unclosed quotes would be followed to the end of the line, each of many.
 _TOKEN: Final = re.compile(
-    r"""//[^\n]* | "(?:\\.|[^"\\\n])*"
-      | '(?:\\.|[^'\\\n])*' | @?[A-Za-z_]\w* | \d[\w.]* | \.\* | [-+*/%&|^<>=!]=|<<|>>|->|=> | \S""",
+    r"""//[^\n]* | "(?:\\.|[^"\\\n]){0,200}"
+      | '(?:\\.|[^'\\\n]){0,200}' | @?[A-Za-z_]\w* | \d[\w.]* | \.\* | [-+*/%&|^<>=!]=|<<|>>|->|=> | \S""",
     re.VERBOSE,
 )
 _DECLARED: Final = re.compile(

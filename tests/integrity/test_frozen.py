@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from helpers.double_it import double_it, expert, plain
 
@@ -111,6 +113,16 @@ TRICKS = {
         "Timing",
         "can't name anything else",
     ),
+    "counter imported under another spelling": (
+        edited((COMPUTE, 'const t = @import_module("<./time>");\n' + COMPUTE)),
+        "Timing",
+        "by the timing window only",
+    ),
+    "counter imported around a corner": (
+        edited((COMPUTE, 'const t = @import_module("<memcpy/../time>");\n' + COMPUTE)),
+        "Timing",
+        "by the timing window only",
+    ),
     "counter imported": (
         edited((COMPUTE, 'const t = @import_module("<time>");\n' + COMPUTE)),
         "Timing",
@@ -209,3 +221,10 @@ def test_a_layout_may_change_neither_rectangle_nor_program_nor_size(edit: tuple[
         {"layout.csl": layout.replace(*edit)}, {"layout.csl": layout}, window_file="window.csl", launches=LAUNCHES
     )
     assert [item for item in found if message in item.message and item.predicate == "Contract"], found
+
+
+def test_a_name_used_thousands_of_times_takes_no_time_to_speak_of() -> None:
+    begin = time.monotonic()
+    found = findings(edited((COMPUTE, "fn unused() void {\n" + "  _ = compute;\n" * 15_000 + "}\n" + COMPUTE)))
+    assert len(found) == 15_000
+    assert time.monotonic() - begin < 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 
 import pytest
@@ -14,7 +15,7 @@ from fabrica_bench.csl.parser import parse_file
 from fabrica_bench.csl.source import virtual_source
 from fabrica_bench.firewall.disguise import disguised
 from fabrica_bench.firewall.screening import candidate_leaks, leaks, public_texts, reference_share
-from fabrica_bench.integrity.leakage import check_leakage, similarity, tree_fingerprints
+from fabrica_bench.integrity.leakage import check_leakage, lexical_fingerprints, similarity, tree_fingerprints
 from fabrica_bench.tasks import Task, list_tasks, load_task
 from fabrica_bench.tasks.canary import canary_of, with_canary, without_canary
 
@@ -119,3 +120,10 @@ def test_a_disguised_reference_still_parses(task: Task) -> None:
 def test_any_text_is_accepted_and_shares_lie_between_0_and_1(text: str, reference: str) -> None:
     assert 0.0 <= similarity(text * 3, reference).share <= 1.0
     assert isinstance(tree_fingerprints(text), frozenset)
+
+
+@pytest.mark.parametrize("piece", ['\\"', "\\'", '"\\', "'\"\\"])
+def test_a_line_of_unclosed_quotes_takes_no_time_to_speak_of(piece: str) -> None:
+    begin = time.monotonic()
+    lexical_fingerprints('"' + piece * 100_000)
+    assert time.monotonic() - begin < 20
