@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from fabrica_bench.errors import ExitCode, FabricaError
-from fabrica_bench.toolchains.diagnostics import parse_diagnostics
+from fabrica_bench.toolchains.diagnostics import harmless, parse_diagnostics
 from fabrica_bench.toolchains.processes import (
     Limits,
     ProcessResult,
@@ -202,6 +202,7 @@ def _last_lines(result: ProcessResult) -> str:
 
 
 def _cut(text: str) -> str:
+    text = harmless(text)
     return text if len(text) <= MESSAGE_LIMIT else text[:MESSAGE_LIMIT] + " [...]"
 
 

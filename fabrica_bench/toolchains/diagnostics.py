@@ -12,9 +12,15 @@ _MESSAGE: Final = re.compile(
 )
 _HINT: Final = re.compile(r"^\s*(?:=\s*)?hint:\s*(?P<text>.+)$")
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
 MAX_DIAGNOSTICS: Final = 200
 """More than this many messages help nobody and bloat the records."""
+
+
+def harmless(text: str) -> str:
+    """The text with U+FFFD for what would steer a terminal: a program decides what messages quote of it."""
+    return _CONTROL.sub("\ufffd", text)
 
 
 def parse_diagnostics(log: str) -> tuple[ToolDiagnostic, ...]:
@@ -24,7 +30,7 @@ def parse_diagnostics(log: str) -> tuple[ToolDiagnostic, ...]:
     before it.
     """
     found: list[ToolDiagnostic] = []
-    for raw in _ANSI.sub("", log).splitlines():
+    for raw in harmless(_ANSI.sub("", log)).splitlines():
         line = raw.rstrip()
         message = _MESSAGE.match(line)
         if message:

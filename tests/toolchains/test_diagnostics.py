@@ -21,6 +21,13 @@ def test_errors_come_first_and_colours_are_removed() -> None:
     assert [item.severity for item in parse_diagnostics(log)] == ["error", "warning", "note"]
 
 
+def test_nothing_that_steers_a_terminal_is_left() -> None:
+    (found,) = parse_diagnostics(
+        "pe.csl:1:1: error: symbol '\x1b]0;title\x07\x9b2J\x0cerror: forged\u2028' is unknown\n"
+    )
+    assert found.message == "symbol '\ufffd]0;title\ufffd\ufffd2J\ufffderror: forged\ufffd' is unknown"
+
+
 def test_a_message_without_a_place_counts() -> None:
     (found,) = parse_diagnostics("error: out of memory")
     assert (found.file, found.line) == ("", 0)
