@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fabrica_bench.errors import UnknownNameError, wrong_type
+from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError, wrong_type
 from fabrica_bench.scoring.metrics import accept, fast_p
 from fabrica_bench.scoring.verdict import Invalid, NotScored, Valid
 
@@ -68,8 +68,9 @@ def score(
     from fabrica_bench.version import SUITE_VERSION
 
     resolved = task if isinstance(task, Task) else load_task(task)
-    backend = get_toolchain(toolchain) if isinstance(toolchain, str) else toolchain
     _check(candidate, key)
+    _check_options(toolchain, trusted, target=arch, size=size, workflow=workflow)
+    backend = get_toolchain(toolchain) if isinstance(toolchain, str) else toolchain
     resolved.size(size)
     if arch not in resolved.spec.bundle.archs:
         raise UnknownNameError(f"target of {resolved.name}", arch, resolved.spec.bundle.archs)
@@ -95,9 +96,29 @@ def _check(candidate: object, key: object) -> None:
         raise wrong_type("the candidate", candidate, "a folder or a mapping of names to texts")
     if isinstance(candidate, Mapping):
         for name, text in candidate.items():
-            if not isinstance(name, str) or not isinstance(text, str):
+            if not isinstance(name, str):
+                raise wrong_type(f"the name of the candidate's file {name!r}", name, "a text")
+            if not isinstance(text, str):
                 raise wrong_type(f"the candidate's file {name!r}", text, "a name and a text")
+    elif isinstance(candidate, str) and "\n" in candidate:
+        raise FabricaError(
+            "the candidate is a program's text where the path of a folder is expected",
+            remedy='give a mapping from names to texts, e.g. {"pe.csl": text}',
+            code=ExitCode.USAGE,
+        )
     if key is not None and not isinstance(key, HeldOutKey):
         raise wrong_type(
             "the key", key, "a HeldOutKey, as HeldOutKey.fresh() makes and HeldOutKey.from_file(path) reads"
         )
+
+
+def _check_options(toolchain: object, trusted: object, **names: object) -> None:
+    from fabrica_bench.toolchains import Toolchain
+
+    if not isinstance(toolchain, str | Toolchain):
+        raise wrong_type("the toolchain", toolchain, "a name or a back end")
+    for what, name in names.items():
+        if not isinstance(name, str):
+            raise wrong_type(f"the {what}", name, "a name")
+    if not isinstance(trusted, bool):  # any other text or object would be true, and leave out the check for copies
+        raise wrong_type("trusted", trusted, "True or False")

@@ -70,6 +70,9 @@ class Stage:
         except OSError as error:
             self._remove()
             raise from_os_error(error) from error
+        except BaseException:
+            self._remove()  # an interrupt: nobody will leave the `with` block that wasn't entered
+            raise
         return self
 
     def __exit__(

@@ -68,3 +68,13 @@ def test_a_bundle_file_that_is_not_text_names_itself(tmp_path: Path) -> None:
     (tmp_path / "double-it" / "csl" / "window.csl").write_bytes(b"\xff")
     with pytest.raises(FabricaError, match=r"window\.csl.*not UTF-8"):
         frozen_texts(load_task("Double-It", root=tmp_path), "W1")
+
+
+def test_an_interrupt_while_it_is_filled_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", interrupted)
+    with pytest.raises(KeyboardInterrupt), Stage({"pe.csl": ""}, {}, parent=tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
