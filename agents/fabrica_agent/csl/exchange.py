@@ -94,7 +94,8 @@ class _Unit:
 class Transfers:
     """Writes the movements of one size."""
 
-    def __init__(self, exchange: Exchange, fabric: Fabric, identifiers: Identifiers) -> None:
+    def __init__(self, exchange: Exchange, fabric: Fabric, identifiers: Identifiers, position: str) -> None:
+        self.position = position
         self.exchange = exchange
         self.fabric = fabric
         self.identifiers = identifiers
@@ -112,7 +113,7 @@ class Transfers:
     def _coordinates(self) -> list[str]:
         text = "\n".join((*self.before, *self.after))
         names = ((self.px, "get_x_coord"), (self.py, "get_y_coord"))
-        return [f"const {n}: i16 = @as(i16, position.{f}());" for n, f in names if n in text]
+        return [f"const {n}: i16 = @as(i16, {self.position}.{f}());" for n, f in names if n in text]
 
     # ---------------------------------------------------------------------------------------------------- one array
 

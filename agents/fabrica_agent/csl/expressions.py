@@ -67,6 +67,7 @@ class Expressions:
         buffers: Element type of every buffer.
         ranges: Ranges of integer variables.
         cells: Buffers of one element that are scalars in the output.
+        own: Names of modules and functions of the output that are not the usual ones, because those are taken.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class Expressions:
         buffers: Mapping[str, Ty],
         ranges: Mapping[str, Range],
         cells: frozenset[str] = frozenset(),
+        own: Mapping[str, str] | None = None,
     ) -> None:
+        self.own = own or {}
         self.cells = cells
         self.identifiers = identifiers
         self.types = types
@@ -226,7 +229,7 @@ class Expressions:
             self.uses_math = True
             name = "min" if op is Op.MIN else "max"
             first, second = self._not_literal(a, ty), self.as_type(b, ty)
-            return f"math.{name}({first}, {second})", _ATOM
+            return f"{self.named('math')}.{name}({first}, {second})", _ATOM
         x, y = self.operand(a, ty), self.operand(b, ty)
         if isinstance(a, Const):
             x = f"@as({ty.value}, {x})"
@@ -271,13 +274,17 @@ class Expressions:
     def _function(self, fn: str) -> str:
         if fn in LIBRARY:
             self.uses_math = True
-            return f"math.{LIBRARY[fn]}"
+            return f"{self.named('math')}.{LIBRARY[fn]}"
         if fn not in HELPERS:
             raise UnsupportedError(f"the function {fn} has no counterpart on the target")
         for needed in (*DEPENDS.get(fn, ()), fn):
             self.helpers[needed] = None
         self.uses_math = self.uses_math or fn in USES_MATH
-        return fn
+        return self.named(fn)
+
+    def named(self, name: str) -> str:
+        """What a module or function of the output is called."""
+        return self.own.get(name, name)
 
     # ------------------------------------------------------------------------------------------------------- truth
 

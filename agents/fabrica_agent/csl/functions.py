@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 LIBRARY = {
     "exp": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "invsqrt", "sin": "sin", "cos": "cos", "tanh": "tanh",
     "floor": "floor", "ceil": "ceil", "pow": "pow", "abs": "abs",
@@ -126,3 +129,8 @@ fn erf(x: f32) f32 {
 
 USES_MATH = frozenset(name for name, text in HELPERS.items() if "math." in text or name == "erfc")
 DEPENDS = {"erfc": ("erf",)}
+
+
+def helper_text(name: str, own: Mapping[str, str]) -> str:
+    """The text of a helper, with the names that the output gives to helpers and to the `math` module."""
+    return re.sub(r"(?<![.@\w])[A-Za-z_]\w*", lambda m: own.get(m[0], m[0]), HELPERS[name])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from fabrica_agent.csl.exchange import Exchange, Fabric, Transfers
 from fabrica_agent.csl.expressions import Expressions, float_text
-from fabrica_agent.csl.functions import HELPERS
+from fabrica_agent.csl.functions import HELPERS, helper_text
 from fabrica_agent.csl.names import Identifiers
 from fabrica_agent.csl.statements import Statements, storage_type
 from fabrica_agent.lowering import fold
@@ -92,6 +92,9 @@ HEADER = (
     "that live across a barrier arrays, and elementwise work DSD operations.",
 )
 
+OWN = ("sys_mod", "window", "math", "position", "i", *(f"i{k}" for k in range(4)), *HELPERS)
+"""Names that the file uses for its own; one that a parameter, an export or the entry has is replaced."""
+
 
 def write_module(variants: Sequence[Variant]) -> str:
     """The text of the compute file for all variants.
@@ -108,7 +111,7 @@ def write_module(variants: Sequence[Variant]) -> str:
 class _Section:
     """One variant's part of the file: its private arrays, descriptors and body."""
 
-    def __init__(self, variant: Variant, identifiers: Identifiers, fabric: Fabric) -> None:
+    def __init__(self, variant: Variant, identifiers: Identifiers, fabric: Fabric, own: Mapping[str, str]) -> None:
         program = variant.program
         self.variant = variant
         self.identifiers = identifiers
@@ -117,7 +120,7 @@ class _Section:
             types[var.name] = var.ty
             identifiers.rename(var.name, var.name.rstrip("'"))
         buffers = {n: _element_type(b) for n, b in program.buffers.items()}
-        self.expressions = Expressions(identifiers, types, buffers, program.ranges)
+        self.expressions = Expressions(identifiers, types, buffers, program.ranges, own=own)
         self.lengths = {n: _length(b) for n, b in program.buffers.items()}
         statements = Statements(self.expressions, identifiers, program.ranges, self.lengths)
         # The target of a bulk reduction is addressed, so it lives at file level.
@@ -127,7 +130,9 @@ class _Section:
         statements.counters = {s.var for s in walk_stmts(program.body) if isinstance(s, For)}
         self.body = statements.block(program.body, 0, frozenset(v.name for v in program.args))
         self.statements = statements
-        self.transfers = None if variant.exchange is None else Transfers(variant.exchange, fabric, identifiers)
+        self.transfers = (
+            None if variant.exchange is None else Transfers(variant.exchange, fabric, identifiers, own["position"])
+        )
         if self.transfers is not None:
             self.body = [*self.transfers.before, *self.body, *self.transfers.after]
         self._check_memory()
@@ -177,16 +182,16 @@ class _Module:
     def __init__(self, variants: Sequence[Variant]) -> None:
         self.shape = variants[0].shape
         self.options = variants[0].options
-        root = Identifiers({"sys_mod", "window", "math", "position", "i", *HELPERS})
-        for name in [p.name for p in self.shape.params] + [e.name for e in self.shape.exports] + [self.shape.entry]:
+        given = [p.name for p in self.shape.params] + [e.name for e in self.shape.exports] + [self.shape.entry]
+        given += [argument for argument, _ in self.shape.entry_args]
+        given += [f"{export.name}_ptr" for export in self.shape.exports]
+        root = Identifiers({*OWN} - {*given})
+        for name in given:
             root.keep(name)
-        for argument, _ in self.shape.entry_args:
-            root.keep(argument)
-        for export in self.shape.exports:
-            root.keep(f"{export.name}_ptr")
+        self.own = {name: root.fresh(name) if name in given else name for name in OWN}
         self.root = root
         self.fabric = Fabric(root)
-        self.sections = [_Section(v, root.child(), self.fabric) for v in variants]
+        self.sections = [_Section(v, root.child(), self.fabric, self.own) for v in variants]
         if len(variants) > 1 and len({tuple(sorted(v.sizes.items())) for v in variants}) < len(variants):
             raise UnsupportedError("the parameters of the compute file don't tell its sizes apart")
 
@@ -201,7 +206,7 @@ class _Module:
             "\n".join(self._exported_arrays()),
             "\n".join(self.fabric.declarations()),
             "\n".join(declarations),
-            *(HELPERS[name] for name in helpers),
+            *(helper_text(name, self.own) for name in helpers),
             "\n".join(self._entry()),
             "\n".join(self._exports(sizes if checked else ())),
         ]
@@ -212,15 +217,18 @@ class _Module:
 
     def _imports(self) -> list[str]:
         shape = self.shape
-        binding = f", .{{ .{shape.window_unblock} = sys_mod.unblock_cmd_stream }}" if shape.window_unblock else ""
+        own = self.own
+        binding = (
+            f", .{{ .{shape.window_unblock} = {own['sys_mod']}.unblock_cmd_stream }}" if shape.window_unblock else ""
+        )
         lines = [
-            f'const sys_mod = @import_module("<memcpy/memcpy>", {shape.memcpy_param});',
-            f'const window = @import_module("{shape.window_file}"{binding});',
+            f'const {own["sys_mod"]} = @import_module("<memcpy/memcpy>", {shape.memcpy_param});',
+            f'const {own["window"]} = @import_module("{shape.window_file}"{binding});',
         ]
         if any(section.expressions.uses_math for section in self.sections):
-            lines.append('const math = @import_module("<math>");')
+            lines.append(f'const {own["math"]} = @import_module("<math>");')
         if any(section.transfers is not None for section in self.sections):
-            lines.append('const position = @import_module("<layout>");')
+            lines.append(f'const {own["position"]} = @import_module("<layout>");')
         return lines
 
     def _exported_arrays(self) -> list[str]:
@@ -263,7 +271,7 @@ class _Module:
     def _entry(self) -> list[str]:
         shape = self.shape
         arguments = ", ".join(f"{name}: {ty}" for name, ty in shape.entry_args)
-        lines = [f"fn {shape.entry}({arguments}) void {{", f"  window.{shape.window_start}();"]
+        lines = [f"fn {shape.entry}({arguments}) void {{", f"  {self.own['window']}.{shape.window_start}();"]
         if len(self.sections) == 1:
             lines += [f"  {line}" for line in self.sections[0].body]
         else:
@@ -273,7 +281,8 @@ class _Module:
                 lines.append(f"  {opening}" if index == 0 else f"  }} {'' if last else 'else '}{opening}")
                 lines += [f"    {line}" for line in section.body]
             lines.append("  }")
-        return [*lines, f"  window.{shape.window_end}();", "  sys_mod.unblock_cmd_stream();", "}"]
+        end = [f"{self.own['window']}.{shape.window_end}();", f"{self.own['sys_mod']}.unblock_cmd_stream();"]
+        return [*lines, *(f"  {line}" for line in end), "}"]
 
     def _exports(self, sizes: Sequence[Mapping[str, int]]) -> list[str]:
         lines = ["comptime {"]

@@ -256,12 +256,13 @@ class Statements:
         if x.stride == 0:
             element = self.expressions.as_type(x.start, Ty.I16)
         else:
-            moved = "i" if abs(x.stride) == 1 else f"i * {abs(x.stride)}"
+            i = self.expressions.named("i")
+            moved = i if abs(x.stride) == 1 else f"{i} * {abs(x.stride)}"
             start = self.expressions.as_type(x.start, Ty.I16)
             zero = fold.is_const(x.start, 0)
             element = (moved if zero else f"{start} + {moved}") if x.stride > 0 else f"{start} - {moved}"
         place = f"{self.identifiers.of(x.buffer)}[{element}]"
-        text = f"@get_dsd(mem1d_dsd, .{{ .tensor_access = |i|{{{extent}}} -> {place} }})"
+        text = f"@get_dsd(mem1d_dsd, .{{ .tensor_access = |{self.expressions.named('i')}|{{{extent}}} -> {place} }})"
         if text not in self.dsds:
             suffix = "_dsd" if x.stride == 1 else f"_by_{abs(x.stride)}_dsd"
             self.dsds[text] = (self.identifiers.fresh(x.buffer + suffix), text)
@@ -284,7 +285,7 @@ class Statements:
         return f"@increment_dsd_offset({base}, {self.expressions.as_type(x.start, Ty.I16)}, {ty.value})"
 
     def _constant_box(self, x: View) -> str:
-        variables = [f"i{k}" for k in range(len(x.dims))]
+        variables = [self.expressions.named(f"i{k}") for k in range(len(x.dims))]
         terms = [
             name if stride == 1 else f"{name} * {stride}"
             for name, (_, stride) in zip(variables, x.dims, strict=True) if stride

@@ -28,6 +28,7 @@ from fabrica_agent.lowering.ir import (
     Bitcast,
     Body,
     Break,
+    Buffer,
     Call,
     Cast,
     Columns,
@@ -48,6 +49,7 @@ from fabrica_agent.lowering.ir import (
     Reduce,
     Return,
     Select,
+    Space,
     Stmt,
     Store,
     Ty,
@@ -118,20 +120,21 @@ class Interpreter:
         self, program: Program, arrays: Mapping[str, Array], arguments: Mapping[str, Number] | None = None
     ) -> None:
         self.program = program
-        self.memory: MutableMapping[str, Array] = {}
+        self.memory: MutableMapping[str, Any] = {}
         for name, buffer in program.buffers.items():
-            if name in arrays:
-                self.memory[name] = arrays[name].reshape(-1)
-                continue
-            length = None if buffer.length is None else int_value(buffer.length)
-            if length is None:
-                raise InterpreterError(f"buffer {name} has no known length")
-            fresh = np.zeros(length, DTYPES[buffer.ty])
-            if buffer.init is not None:
-                fresh[:] = buffer.init
-            self.memory[name] = fresh
+            self.memory[name] = arrays[name].reshape(-1) if name in arrays else self._fresh(buffer)
         self.arguments = dict(arguments or {})
         self.steps = 0
+
+    def _fresh(self, buffer: Buffer) -> Any:
+        """Memory of a buffer as it is at the start."""
+        length = None if buffer.length is None else int_value(buffer.length)
+        if length is None:
+            raise InterpreterError(f"buffer {buffer.name} has no known length")
+        fresh = np.zeros(length, DTYPES[buffer.ty])
+        if buffer.init is not None:
+            fresh[:] = buffer.init
+        return fresh
 
     def run(self) -> None:
         """Execute the program.
@@ -307,9 +310,13 @@ class Interpreter:
                     names = dict(zip((*THREAD, *BLOCK), (x, y, z, *block), strict=True))
                     threads.append(Thread({**host.variables, **names}))
         running = {k: self._body(s.body, t) for k, t in enumerate(threads)}
+        # Arrays of a thread hold their values across barriers, while other threads run.
+        private = [b for b in self.program.buffers.values() if b.space is Space.LOCAL]
+        own = [{b.name: self._fresh(b) for b in private} for _ in threads]
         waiting: dict[int, str] = {}
         while running:
             for k in [k for k in running if k not in waiting]:
+                self.memory.update(own[k])
                 try:
                     waiting[k] = next(running[k])
                 except StopIteration:

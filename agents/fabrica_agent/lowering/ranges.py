@@ -139,7 +139,7 @@ def signed(e: Expr, env: Env) -> Expr:
             return Const(int(v), Ty.I32)
         case Param(name=name, value=v):
             return Param(name, v, Ty.I32)
-        case Cast(a=a) if not a.ty.is_float and a.ty is not Ty.BOOL and fits(span(a, env), Ty.I32):
+        case Cast(a=a) if not a.ty.is_float and a.ty is not Ty.BOOL and _keeps(e, env) and fits(span(a, env), Ty.I32):
             return signed(a, env)
         case Bin(op=op, a=a, b=b) if a.ty is not Ty.BOOL:
             if all(fits(span(x, env), Ty.I32) for x in (a, b)) and _exact(e, env):
@@ -149,6 +149,11 @@ def signed(e: Expr, env: Env) -> Expr:
         case _:
             pass
     return e if e.ty is Ty.I32 else Cast(e, Ty.I32)
+
+
+def _keeps(e: Cast, env: Env) -> bool:
+    """Whether a conversion changes no value: `(signed char)(x & 255)` does, although its result fits any type."""
+    return fits(span(e.a, env), e.ty)
 
 
 def _exact(e: Expr, env: Env) -> bool:

@@ -38,6 +38,9 @@ FEW = 4
 MAX_NESTS = 40
 MAX_OPERANDS = 2_000_000
 """Operands of all formulas together that are looked at, each term of a sum once for every sum that it is part of."""
+MAX_FORMULA = 800
+"""Operations of one formula when values that it uses several times are written out each time: a recurrence such as
+`d[i] = (r[i] - d[i - 1]) / (b[i] - c[i - 1])` doubles with every step."""
 
 _FOLDS = (Op.ADD, Op.MAX, Op.MIN)
 Nest = tuple[tuple[int, tuple[int, ...]], ...]
@@ -72,14 +75,19 @@ class _Forms:
 
     known: dict[_Form, int] = field(default_factory=dict)
     table: list[_Form] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
     of_node: dict[int, tuple[int, Fixed]] = field(default_factory=dict)
     looked_at: int = 0
 
     def number(self, form: _Form) -> int:
         """The number of a form."""
         if form not in self.known:
+            size = 1 + sum(self.sizes[p] for p in form.parts)
+            if size > MAX_FORMULA:
+                raise UnsupportedError("a formula too long to be written out")
             self.known[form] = len(self.table)
             self.table.append(form)
+            self.sizes.append(size)
         return self.known[form]
 
     def read(self, value: Value) -> tuple[int, Fixed]:

@@ -16,6 +16,7 @@ from fabrica_agent.lowering.interpreter import Interpreter, InterpreterError, Th
 from fabrica_agent.lowering.ir import (
     Atomic,
     Bin,
+    Buffer,
     Expr,
     Op,
     Program,
@@ -95,15 +96,16 @@ class Tracer(Interpreter):
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.cells: MutableMapping[str, _Cells] = {}
-        for name, b in program.buffers.items():
-            length = None if b.length is None else int_value(b.length)
-            if length is None:
-                raise UnsupportedError(f"the length of array {name} is not known")
-            self.cells[name] = _Cells(name, b.ty, length, b.init, outside=b.exported)
+        self.memory: MutableMapping[str, Any] = {n: self._fresh(b) for n, b in program.buffers.items()}
         self.arguments: dict[str, Any] = {v.name: Argument(v.name, v.ty) for v in program.args}
         self.steps = self.operations = 0
         self.nodes: dict[tuple[object, ...], Node] = {}
+
+    def _fresh(self, buffer: Buffer) -> _Cells:
+        length = None if buffer.length is None else int_value(buffer.length)
+        if length is None:
+            raise UnsupportedError(f"the length of array {buffer.name} is not known")
+        return _Cells(buffer.name, buffer.ty, length, buffer.init, outside=buffer.exported)
 
     def results(self) -> dict[str, dict[int, Value]]:
         """For each array of the host, its changed elements.
@@ -115,7 +117,7 @@ class Tracer(Interpreter):
             self.run()
         except InterpreterError as error:
             raise UnsupportedError(str(error)) from error
-        return {n: c.written for n, c in self.cells.items() if c.outside and c.written}
+        return {n: c.written for n, c in self.memory.items() if c.outside and c.written}
 
     def _step(self) -> None:
         self.steps += 1
@@ -123,13 +125,13 @@ class Tracer(Interpreter):
             raise UnsupportedError("the program is too long to be traced")
 
     def _load(self, buffer: str, index: int) -> Any:
-        cells = self.cells[buffer]
+        cells = self.memory[buffer]
         if not 0 <= index < cells.size:
             raise InterpreterError(f"{buffer}[{index}] is read outside its {cells.size} elements")
         return cells[index]
 
     def _store(self, buffer: str, index: int, value: Any) -> None:
-        cells = self.cells[buffer]
+        cells = self.memory[buffer]
         if not 0 <= index < cells.size:
             raise InterpreterError(f"{buffer}[{index}] is written outside its {cells.size} elements")
         cells.written[index] = self._converted(value, cells.ty)

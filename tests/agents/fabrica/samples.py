@@ -218,6 +218,30 @@ def _scramble(a: Arrays, s: Mapping[str, int]) -> Arrays:
     return {"word": np.array(words), "ones": np.array([v.bit_count() - (v >> 31) for v in words])}
 
 
+def _narrow(a: Arrays, s: Mapping[str, int]) -> Arrays:
+    x = a["x"]
+    byte, half = x.astype(np.int8), x.astype(np.int16).astype(np.int32)
+    product = (half * half).astype(np.uint16).astype(np.int32)
+    wide = (x.astype(np.int64) * 1000003 >> 20).astype(np.int32)
+    shifts = (x.astype(np.uint8) >> 3).astype(np.int32) + (byte >> 2)
+    return {"y": ((byte.astype(np.int32) * 3).astype(np.int8) + product + shifts) ^ wide}
+
+
+def _taken(a: Arrays, s: Mapping[str, int]) -> Arrays:
+    zeros = np.array([32 - int(v).bit_length() for v in a["clz"]])
+    return {
+        "position": np.exp(_d(a["math"])) + zeros, "i": 2 * _d(a["window"]) + 1,
+        "i1": _d(a["i0"])[:, None] + _d(a["window"]),
+    }  # fmt: skip
+
+
+def _tridiagonal(a: Arrays, s: Mapping[str, int]) -> Arrays:
+    solved = []
+    for lower, main, upper, right in zip(_d(a["a"]), _d(a["b"]), _d(a["c"]), _d(a["d"]), strict=True):
+        solved.append(np.linalg.solve(np.diag(main) + np.diag(lower[1:], -1) + np.diag(upper[:-1], 1), right))
+    return {"x": np.array(solved)}
+
+
 SAMPLES: tuple[Sample, ...] = (
     Sample(
         "vector_add", {"n": 300}, _make(a=_normal("n"), b=_normal("n"), c=_empty("n")), ("c",),
@@ -427,6 +451,40 @@ SAMPLES: tuple[Sample, ...] = (
             ones=_empty("n", dtype=np.int32),
         ),
         ("word", "ones"), _scramble, rtol=0, atol=0.5,
+    ),
+    Sample(
+        "narrow_integers", {"n": 50}, _make(x=_ints(-(1 << 31), 1 << 31, "n"), y=_empty("n", dtype=np.int32)), ("y",),
+        _narrow, rtol=0, atol=0.5,
+    ),
+    Sample(
+        "dot_packed_bytes", {"n": 16},
+        _make(
+            a=_ints(0, 1 << 32, "n", dtype=np.uint32), b=_ints(0, 1 << 32, "n", dtype=np.uint32),
+            out=_empty("n", dtype=np.int32),
+        ),
+        ("out",),
+        lambda a, s: {"out": (_d(a["a"].view(np.int8)) * a["b"].view(np.int8)).reshape(-1, 4).sum(1)},
+        rtol=0, atol=0.5,
+    ),
+    Sample(
+        "taken_names", {"n": 40},
+        _make(
+            clz=_ints(0, 1 << 32, "n", dtype=np.uint32), math=_normal("n"), position=_empty("n"), i=_empty("n"),
+            window=_normal("n"), i1=_empty("n", "n"), i0=_normal("n"),
+        ),
+        ("position", "i", "i1"), _taken,
+    ),
+    Sample(
+        "gemm_double_buffer", {"m": 8, "n": 8, "k": 12},
+        _make(A=_normal("m", "k"), B=_normal("k", "n"), C=_empty("m", "n")), ("C",),
+        lambda a, s: {"C": _d(a["A"]) @ _d(a["B"])},
+    ),
+    Sample(
+        "tridiagonal", {"sys": 5, "n": 8},
+        lambda rng, s: {
+            k: (rng.standard_normal((s["sys"], s["n"])) + 4 * (k == "b")).astype(np.float32) for k in "abcdx"
+        },
+        ("x",), _tridiagonal, rtol=1e-4,
     ),
 )  # fmt: skip
 

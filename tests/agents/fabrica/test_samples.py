@@ -62,7 +62,7 @@ def test_the_csl_computes_the_same(sample: Sample, arrays: Arrays, tmp_path: Pat
 TRACED = (
     "sum_tree", "sum_shuffle", "dot_two_kernels", "matvec_row_warp", "gemm_tiled", "transpose_padded", "stencil_1d",
     "softmax_rows", "rmsnorm", "conv1d_constant", "complex_multiply", "hash_uint", "last_block_sum", "half_scale",
-    "returns_value",
+    "returns_value", "narrow_integers", "taken_names", "gemm_double_buffer",
 )  # fmt: skip
 
 
@@ -92,6 +92,7 @@ def test_a_sum_by_shuffles_becomes_one_loop_over_the_array() -> None:
         ("spmv_csr", "where an element lies depends on data"),
         ("jacobi_swap", "from what it replaces"),
         ("scan_warp", "too little in common"),
+        ("tridiagonal", "too long to be written out"),
     ],
 )
 def test_what_a_trace_does_not_show_is_refused(name: str, reason: str) -> None:
