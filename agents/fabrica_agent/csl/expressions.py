@@ -172,7 +172,7 @@ class Expressions:
                 text = f"{self._function(fn)}({', '.join(self.as_type(a, Ty.U32) for a in args)})"
                 return self._convert(text, _ATOM, Ty.I32, ty)
             case Bitcast(a=a):
-                return self._convert(f"@bitcast({e.ty.value}, {self.as_type(a, a.ty)})", _ATOM, e.ty, ty)
+                return self._convert(f"@bitcast({e.ty.value}, {self._not_literal(a, a.ty)})", _ATOM, e.ty, ty)
         # Computed here: in the wanted type if that can't overflow, else in the natural one, then converted.
         own = self.natural(e)
         if own is not ty and ty.bits >= 16 and all(fits(span(n, self.ranges), ty) for n in self._arithmetic_nodes(e)):

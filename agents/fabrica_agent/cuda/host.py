@@ -6,9 +6,19 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fabrica_agent.cuda import source as cu
+from fabrica_agent.cuda.expressions import SCALAR_NODES
 from fabrica_agent.cuda.source import Cursor
 from fabrica_agent.cuda.statements import Counted, ForParts, Statements
-from fabrica_agent.cuda.values import Fixed, Opaque, Pointer, PointerVar, RawMemory, Value
+from fabrica_agent.cuda.values import (
+    Element,
+    Fixed,
+    Opaque,
+    Pointer,
+    PointerVar,
+    RawMemory,
+    ScalarVar,
+    Value,
+)  # fmt: skip
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import Expr, For, Load, Op, Parallel, Stmt, Store, Ty, UnsupportedError, Var, substitute
 
@@ -43,19 +53,19 @@ class HostCalls(Statements):
             return self._malloc(arguments, cursor)
         if name in _COPIES:
             to, origin, size = arguments[:3]
-            return self._copy_memory(self.value(to), self.value(origin), self.scalar(size), cursor)
+            return self._copy_memory(self.value(to), self._origin(origin), self.scalar(size), cursor)
         if name in _FILLS:
             return self._fill_memory(
                 self.value(arguments[0]), self.scalar(arguments[1]), self.scalar(arguments[2]), cursor
             )
         if name == "cudaMemcpyToSymbol":
-            return self._copy_memory(
-                self.value(arguments[0]), self.value(arguments[1]), self.scalar(arguments[2]), cursor
-            )
+            self._no_offset(arguments, cursor)
+            symbol, origin = self._symbol(arguments[0]), self._origin(arguments[1])
+            return self._copy_memory(symbol, origin, self.scalar(arguments[2]), cursor)
         if name == "cudaMemcpyFromSymbol":
-            return self._copy_memory(
-                self.value(arguments[0]), self.value(arguments[1]), self.scalar(arguments[2]), cursor
-            )
+            self._no_offset(arguments, cursor)
+            symbol = self._symbol(arguments[1])
+            return self._copy_memory(self.value(arguments[0]), symbol, self.scalar(arguments[2]), cursor)
         if name == "malloc":
             return RawMemory(self.scalar(arguments[0]))
         if name == "calloc":
@@ -64,6 +74,28 @@ class HostCalls(Statements):
         if name == "swap" and len(arguments) == 2:
             return self._swap(arguments, cursor)
         return None
+
+    def _no_offset(self, arguments: Sequence[Cursor], cursor: Cursor) -> None:
+        if len(arguments) > 3 and fold.int_value(self.scalar(arguments[3])) != 0:
+            self.fail("copying into the middle of a symbol is not supported", cursor)
+
+    def _symbol(self, cursor: Cursor) -> Value:
+        """The memory of a variable at file level, whether an array or not."""
+        place = self.place(cursor)
+        if isinstance(place, Element):
+            return Pointer(place.buffer, place.offset, place.type)
+        return self.read(place, cursor)
+
+    def _origin(self, cursor: Cursor) -> Value:
+        """What is copied from: memory, or the number itself for the address of a number that is in no memory."""
+        inner = cu.strip(cursor)
+        while inner.kind.name == "CSTYLE_CAST_EXPR" and cu.kids(inner):
+            inner = cu.strip(cu.kids(inner)[-1])
+        if inner.kind.name == "UNARY_OPERATOR" and cu.unary_operator(inner) == "&":
+            place = self.place(cu.kids(inner)[0])
+            if isinstance(place, Fixed | ScalarVar):
+                return self.read(place, cursor)
+        return self.value(cursor)
 
     def _malloc(self, arguments: Sequence[Cursor], cursor: Cursor) -> Value:
         target = arguments[0]
@@ -87,6 +119,12 @@ class HostCalls(Statements):
 
     def _copy_memory(self, to: Value, origin: Value, size: Expr, cursor: Cursor) -> Value:
         target, count = self._elements(to, size, cursor)
+        if isinstance(origin, SCALAR_NODES):
+            ty = self.buffers[target.buffer].ty
+            if fold.int_value(count) != 1 or origin.ty is not ty:
+                self.fail("copying this number into an array of another type or size is not supported", cursor)
+            self.out.append(Store(target.buffer, target.offset, origin))
+            return _SUCCESS
         source, _ = self._elements(origin, size, cursor)
         if self.buffers[target.buffer].ty is not self.buffers[source.buffer].ty:
             self.fail("copying between arrays of different types is not supported", cursor)

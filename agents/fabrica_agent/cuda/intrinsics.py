@@ -171,6 +171,10 @@ def _other_binary_math(t: Translator, cursor: Cursor, args: Sequence[Value]) -> 
         x, y = t.save(x), t.save(y)
         whole = Call("trunc", (Bin(Op.DIV, x, y, Ty.F32),), Ty.F32)
         return Bin(Op.SUB, x, Bin(Op.MUL, whole, y, Ty.F32), Ty.F32)
+    if name == "copysign":
+        size = Bin(Op.AND, Bitcast(x, Ty.U32), fold.const(0x7FFFFFFF, Ty.U32), Ty.U32)
+        sign = Bin(Op.AND, Bitcast(y, Ty.U32), fold.const(0x80000000, Ty.U32), Ty.U32)
+        return Bitcast(Bin(Op.OR, size, sign, Ty.U32), Ty.F32)
     t.fail(f"{name} has no counterpart on the target", cursor)
 
 
@@ -190,6 +194,12 @@ def _reciprocal(t: Translator, cursor: Cursor, args: Sequence[Value]) -> Value:
 def _isnan(t: Translator, cursor: Cursor, args: Sequence[Value]) -> Value:
     x = t.save(_scalars(t, cursor, args)[0])
     return Bin(Op.NE, x, x, Ty.BOOL)
+
+
+@handler("signbit")
+def _signbit(t: Translator, cursor: Cursor, args: Sequence[Value]) -> Value:
+    (x,) = _scalars(t, cursor, args)
+    return fold.binary(Op.LT, Bitcast(fold.cast(x, Ty.F32), Ty.I32), fold.i32(0), Ty.BOOL)
 
 
 @handler("isinf")

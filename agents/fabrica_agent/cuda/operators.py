@@ -169,7 +169,9 @@ class Operators(Expressions):
             if op.startswith("post"):
                 x = self._copy(x)
             old = x
-            self.write(place, fold.binary(_OPERATORS[sign], x, fold.const(1, x.ty), x.ty), cursor)
+            ty = promoted(x.ty) if x.ty.is_int else x.ty
+            new = fold.binary(_OPERATORS[sign], fold.cast(x, ty), fold.const(1, ty), ty)
+            self.write(place, fold.cast(new, x.ty), cursor)
         return old if op.startswith("post") else self.read(place, cursor)
 
     def _copy(self, e: Expr) -> Expr:

@@ -36,6 +36,7 @@ from fabrica_agent.cuda.values import (
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import (
     Assign,
+    Bitcast,
     Body,
     Break,
     Continue,
@@ -216,18 +217,28 @@ class Statements(Operators):
         space = Space.LOCAL if self.frame.in_kernel else Space.GLOBAL
         name = self.fresh_buffer(cursor.spelling, ty, fold.i32(count), space)
         if initial is not None:
-            for index, element in enumerate(self._flat_initialisers(initial, count, ty)):
+            for index, element in enumerate(self._flat_initialisers(initial, t, count, ty)):
                 self.out.append(Store(name, fold.i32(index), element))
         return ArrayVar(name, t)
 
-    def _flat_initialisers(self, initial: Cursor, count: int, ty: Ty) -> list[Expr]:
+    def _flat_initialisers(self, initial: Cursor, t: ArrayType, count: int, ty: Ty) -> list[Expr]:
         values: list[Expr] = []
         for kid in cu.kids(initial):
-            if kid.kind.name == "INIT_LIST_EXPR" and isinstance(ctype(kid.type), ArrayType):
-                values += self._flat_initialisers(kid, scalar_count(ctype(kid.type)) or 0, ty)
+            inner = ctype(kid.type)
+            if kid.kind.name == "INIT_LIST_EXPR" and isinstance(inner, ArrayType):
+                values += self._flat_initialisers(kid, inner, scalar_count(inner) or 0, ty)
+            elif isinstance(t.element, StructType):
+                values += self._flat_value(self.convert(self.value(kid), t.element, kid), ty, kid)
             else:
                 values.append(fold.cast(self.scalar(kid), ty))
         return values + [fold.const(0, ty)] * (count - len(values))
+
+    def _flat_value(self, value: Value, ty: Ty, cursor: Cursor) -> list[Expr]:
+        """The numbers of a value in the order of memory, as elements of type `ty`."""
+        if isinstance(value, Aggregate):
+            return [e for field_value in value.fields.values() for e in self._flat_value(field_value, ty, cursor)]
+        number = self.scalar_from(value, cursor)
+        return [number if number.ty is ty else Bitcast(number, ty)]
 
     def shared(self, cursor: Cursor, t: CType) -> Binding:
         """Bind a `__shared__` variable (the kernel half knows the dynamic size)."""
@@ -410,7 +421,11 @@ class Statements(Operators):
             self.out.extend(translated)
             return
         if any(isinstance(s, Continue) for s in own_level(translated)):
-            self.fail("`continue` in a do-while loop is not supported", cursor)
+            # `continue` goes to the condition, so that is what is computed between two iterations.
+            another = self.fresh("another", Ty.BOOL)
+            self.out.append(Assign(another.name, fold.TRUE))
+            self.out.append(While(another, translated, (*effects, Assign(another.name, test))))
+            return
         leave: Body = (*effects, If(fold.logical_not(test), (Break(),)))
         self.out.append(While(fold.TRUE, translated + leave))
 
@@ -448,8 +463,9 @@ class Statements(Operators):
 
     def _arm(self, statements: list[Cursor]) -> Body:
         body = self._arm_body(statements)
-        if any(isinstance(s, Break) for s in own_level(body)):
-            self.fail("`break` inside a branch of a switch case is not supported", statements[0])
+        inside = list(own_level(body))
+        if any(isinstance(s, Break) for s in inside) and any(isinstance(s, Continue) for s in inside):
+            self.fail("`break` and `continue` inside branches of one switch case are not supported", statements[0])
         for s in statements:
             self.forget_changes(s)
         return body
@@ -465,15 +481,22 @@ class Statements(Operators):
         return tuple(body)
 
     def _emit_switch(self, subject: Expr, arms: list[tuple[list[Expr] | None, Body]]) -> None:
-        chain: Body = next((body for labels, body in arms if labels is None), ())
+        chain: Body = next((_left_early(body) for labels, body in arms if labels is None), ())
         for labels, body in reversed(arms):
             if labels is None:
                 continue
             cond: Expr = fold.FALSE
             for label in labels:
                 cond = fold.logical_or(cond, fold.binary(Op.EQ, subject, fold.cast(label, subject.ty), Ty.BOOL))
-            chain = (If(cond, body, chain),)
+            chain = (If(cond, _left_early(body), chain),)
         self.out.extend(chain)
+
+
+def _left_early(body: Body) -> Body:
+    """The arm of a switch; a `break` inside its branches leaves a loop of one turn."""
+    if any(isinstance(s, Break) for s in own_level(body)):
+        return (While(fold.TRUE, (*body, Break())),)
+    return body
 
 
 @dataclass

@@ -217,9 +217,14 @@ class Translator(HostCalls):
         if ty is None or count is None:
             self.fail(f"global variable {declared.spelling} has a type that is not supported", declared)
         name = self.fresh_buffer(declared.spelling, ty, fold.i32(count), Space.GLOBAL)
+        if isinstance(t, StructType) and initial is not None and initial.kind.name == "CALL_EXPR":
+            # Default construction: file-scope variables start as zeros.
+            initial = None if not list(initial.get_arguments()) else initial
         if initial is not None:
             elements = (
-                self._flat_initialisers(initial, count, ty) if isinstance(t, ArrayType) else [self.scalar(initial)]
+                self._flat_initialisers(initial, t, count, ty)
+                if isinstance(t, ArrayType)
+                else self._flat_value(self.value(initial), ty, initial)
             )
             values = [fold.value(e) for e in elements]
             if any(v is None for v in values):
@@ -296,7 +301,11 @@ class Translator(HostCalls):
         target = ctype(cursor.type)
         arguments = list(cursor.get_arguments())
         if not isinstance(target, StructType):
-            self.fail("constructing this type is not supported", cursor)
+            # A lambda that is copied, as when it is captured or passed on.
+            value = self.value(arguments[0]) if len(arguments) == 1 else None
+            if not isinstance(value, Closure):
+                self.fail("constructing this type is not supported", cursor)
+            return value
         if len(arguments) == 1 and isinstance(ctype(arguments[0].type), StructType):
             return self.value(arguments[0])
         if target.name == "dim3":

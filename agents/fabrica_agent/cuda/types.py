@@ -59,7 +59,10 @@ def is_reference(clang_type: Any) -> bool:
 
 
 def scalar_of(t: CType) -> Ty | None:
-    """The common scalar type of a scalar, of an array, or of a struct of equal scalars (float4)."""
+    """What an array in memory holds: the common scalar type of a scalar, of an array, or of a struct of equal scalars.
+
+    A struct of different numbers of 32 bits, such as a value with its index, is held as their bits.
+    """
     match t:
         case ScalarType(ty=ty):
             return ty
@@ -69,7 +72,9 @@ def scalar_of(t: CType) -> Ty | None:
             return None
         case StructType(fields=fields):
             found = {scalar_of(f) for _, f in fields}
-            return found.pop() if len(found) == 1 else None
+            if len(found) > 1:
+                return Ty.U32 if all(f is not None and f.bits == 32 for f in found) else None
+            return found.pop() if found else None
         case _:
             return None
 

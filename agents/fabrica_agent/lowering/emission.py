@@ -90,7 +90,7 @@ class Emission:
         e = normal(e)
         if not ty.is_float:
             source = self._leaf_operand(e, box)
-            if source is None or e.ty.bits != ty.bits:
+            if source is None or e.ty.bits != ty.bits or ty.bits not in (16, 32):
                 raise CannotDistributeError("integer arithmetic")
             self._operation(VecOp.MOVE, dest, (source,), box, ty)
             return

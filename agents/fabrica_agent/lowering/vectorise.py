@@ -298,7 +298,8 @@ class _Bulk:
         """Emit operations that leave `value` in `dest`."""
         ty = self.owner.program.buffers[dest.buffer].ty
         if not value.ty.is_float:
-            if not (isinstance(value, Load | Const) or not self._varies(value)) or value.ty.bits not in (16, 32):
+            plain = isinstance(value, Load | Const) or not self._varies(value)
+            if not plain or value.ty.bits not in (16, 32) or ty.bits != value.ty.bits:
                 raise _CannotVectoriseError("integer arithmetic has no bulk form")
             out.append(Vector(VecOp.MOVE, dest, (self._leaf(value),), ty))
             return

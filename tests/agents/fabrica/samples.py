@@ -242,6 +242,23 @@ def _tridiagonal(a: Arrays, s: Mapping[str, int]) -> Arrays:
     return {"x": np.array(solved)}
 
 
+def _tiles(a: Arrays, s: Mapping[str, int]) -> Arrays:
+    warps = _d(a["x"]).reshape(-1, 32)
+    return {"out": warps.sum(1) + warps[:, :16].max(1)}
+
+
+def _cases(a: Arrays, s: Mapping[str, int]) -> Arrays:
+    x = _d(a["x"])
+    return {"y": np.choose(a["op"], [np.where(x < 0, -x, 2 * x), x + 1, -x, -x, np.full_like(x, 9)])}
+
+
+def _segmented(a: Arrays, s: Mapping[str, int]) -> Arrays:
+    sums: list[int] = []
+    for value, first in zip(a["x"].tolist(), a["f"].tolist(), strict=True):
+        sums.append(value if first or not sums else sums[-1] + value)
+    return {"y": np.array(sums)}
+
+
 SAMPLES: tuple[Sample, ...] = (
     Sample(
         "vector_add", {"n": 300}, _make(a=_normal("n"), b=_normal("n"), c=_empty("n")), ("c",),
@@ -485,6 +502,47 @@ SAMPLES: tuple[Sample, ...] = (
             k: (rng.standard_normal((s["sys"], s["n"])) + 4 * (k == "b")).astype(np.float32) for k in "abcdx"
         },
         ("x",), _tridiagonal, rtol=1e-4,
+    ),
+    Sample("tiles_cooperative", {"n": 128}, _make(x=_normal("n"), out=_empty(4)), ("out",), _tiles, atol=1e-4),
+    Sample(
+        "switch_early_break", {"n": 40}, _make(x=_normal("n"), op=_ints(0, 5, "n"), y=_empty("n")), ("y",), _cases,
+    ),
+    Sample(
+        "do_while_continue", {"n": 30}, _make(x=_ints(1, 60, "n"), y=_empty("n", dtype=np.int32)), ("y",),
+        lambda a, s: {"y": np.array([sum(k for k in range(1, v + 1) if k % 3) for v in a["x"].tolist()])},
+    ),
+    Sample(
+        "argmin_shared_struct", {"n": 32}, _make(x=_normal("n"), v=_empty(1), at=_empty(1, dtype=np.int32)),
+        ("v", "at"), lambda a, s: {"v": np.array([a["x"].min()]), "at": np.array([a["x"].argmin()])},
+    ),
+    Sample(
+        "byte_counters", {"n": 20}, _make(x=_ints(0, 300, "n"), y=_empty("n", dtype=np.int32)), ("y",),
+        lambda a, s: {"y": a["x"] % 256},
+    ),
+    Sample(
+        "axpy_half2", {"n": 32},
+        lambda rng, s: {k: rng.standard_normal(s["n"]).astype(np.float16) for k in "xy"},
+        ("y",), lambda a, s: {"y": 0.5 * _d(a["x"]) + a["y"]}, rtol=2e-3, atol=2e-3,
+    ),
+    Sample(
+        "struct_tables", {"n": 20}, _make(x=_ints(0, 3, "n"), y=_empty("n")), ("y",),
+        lambda a, s: {"y": np.array([3.0, 10.0, -18.0])[a["x"]]},
+    ),
+    Sample(
+        "constant_scalars", {"n": 20}, _make(x=_normal("n"), y=_empty("n"), last=_empty(1)), ("y", "last"),
+        lambda a, s: {"y": 1.5 * _d(a["x"]) + s["n"], "last": np.array([1.5])},
+    ),
+    Sample(
+        "scan_segmented", {"n": 64},
+        _make(x=_ints(0, 5, "n"), f=_ints(0, 2, "n"), y=_empty("n", dtype=np.int32)), ("y",), _segmented,
+    ),
+    Sample(
+        "sign_bits", {"n": 30}, _make(x=_normal("n"), z=_empty("n")), ("z",),
+        lambda a, s: {"z": np.fmod(10 * _d(a["x"]), 3) + np.copysign(1.5, a["x"]) + np.signbit(a["x"])}, atol=1e-4,
+    ),
+    Sample(
+        "bits_of_constant", {"n": 40}, _make(x=_normal("n"), y=_empty("n", dtype=np.int32)), ("y",),
+        lambda a, s: {"y": (0x3F800000 - a["x"].view(np.uint32)).astype(np.int32)}, rtol=0, atol=0.5,
     ),
 )  # fmt: skip
 

@@ -206,8 +206,49 @@ __device__ int __float_as_int(float x); __device__ unsigned __float_as_uint(floa
 __device__ float __int_as_float(int x); __device__ float __uint_as_float(unsigned x);
 __device__ float __int2float_rn(int x); __device__ float __uint2float_rn(unsigned x); __device__ int __float2int_rz(float x);
 __device__ int __float2int_rd(float x); __device__ int __float2int_rn(float x); __device__ unsigned __float2uint_rz(float x);
+FHD inline void sincosf(float x, float* s, float* c) { *s = sinf(x); *c = cosf(x); }
+FHD inline void sincos(double x, double* s, double* c) { *s = sin(x); *c = cos(x); }
+FHD inline void __sincosf(float x, float* s, float* c) { *s = sinf(x); *c = cosf(x); }
+FHD inline float exp10f(float x) { return powf(10.0f, x); }
+FHD inline float nearbyintf(float x) { return rintf(x); }
+FHD inline long lroundf(float x) { return (long)roundf(x); }
+FHD inline long lrintf(float x) { return (long)rintf(x); }
+FHD inline float fdividef(float x, float y) { return x / y; }
+FHD inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)(((unsigned long long)a * b) >> 32); }
+FHD inline int __mulhi(int a, int b) { return (int)(((long long)a * b) >> 32); }
+FHD inline unsigned __usad(int a, int b, unsigned c) { return c + (unsigned)(a > b ? a - b : b - a); }
+FHD inline int __sad(int a, int b, unsigned c) { return (int)(c + (unsigned)(a > b ? a - b : b - a)); }
+FHD inline int __float2int_ru(float x) { return (int)ceilf(x); }
+FHD inline unsigned __float2uint_rn(float x) { return (unsigned)rintf(x); }
+FHD inline unsigned __float2uint_rd(float x) { return (unsigned)floorf(x); }
 struct __half2 { __half x, y; };
+typedef __half2 half2;
 FHD float2 __half22float2(__half2 h); FHD __half2 __float22half2_rn(float2 f);
+FHD inline bool __hgt(__half a, __half b) { return a > b; }
+FHD inline bool __hge(__half a, __half b) { return a >= b; }
+FHD inline bool __hlt(__half a, __half b) { return a < b; }
+FHD inline bool __hle(__half a, __half b) { return a <= b; }
+FHD inline bool __heq(__half a, __half b) { return a == b; }
+FHD inline bool __hne(__half a, __half b) { return a != b; }
+FHD inline __half __hneg(__half a) { return -a; }
+FHD inline __half __habs(__half a) { return a < (__half)0.0f ? -a : a; }
+FHD inline __half __hdiv(__half a, __half b) { return a / b; }
+FHD inline __half __hmax(__half a, __half b) { return a > b ? a : b; }
+FHD inline __half __hmin(__half a, __half b) { return a < b ? a : b; }
+FHD inline __half __low2half(__half2 h) { return h.x; }
+FHD inline __half __high2half(__half2 h) { return h.y; }
+FHD inline float __low2float(__half2 h) { return (float)h.x; }
+FHD inline float __high2float(__half2 h) { return (float)h.y; }
+FHD inline __half2 __halves2half2(__half a, __half b) { __half2 r; r.x = a; r.y = b; return r; }
+FHD inline __half2 __half2half2(__half a) { return __halves2half2(a, a); }
+FHD inline __half2 __float2half2_rn(float a) { return __halves2half2((__half)a, (__half)a); }
+FHD inline __half2 __floats2half2_rn(float a, float b) { return __halves2half2((__half)a, (__half)b); }
+FHD inline __half2 __hadd2(__half2 a, __half2 b) { return __halves2half2(a.x + b.x, a.y + b.y); }
+FHD inline __half2 __hsub2(__half2 a, __half2 b) { return __halves2half2(a.x - b.x, a.y - b.y); }
+FHD inline __half2 __hmul2(__half2 a, __half2 b) { return __halves2half2(a.x * b.x, a.y * b.y); }
+FHD inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
+  return __halves2half2(a.x * b.x + c.x, a.y * b.y + c.y);
+}
 FHD float __half2float(__half h); FHD __half __float2half(float f); FHD __half __float2half_rn(float f);
 __device__ __half __hadd(__half a, __half b); __device__ __half __hsub(__half a, __half b);
 __device__ __half __hmul(__half a, __half b); __device__ __half __hfma(__half a, __half b, __half c);
