@@ -35,6 +35,8 @@ _FILLS = frozenset({"cudaMemset", "cudaMemsetAsync", "memset"})
 _SUCCESS = fold.i32(0)
 
 MAX_UNROLLED = 8
+MAX_PERIOD = 4
+"""Turns after which a host loop that moves pointers around has to have them back in their places."""
 
 
 class _Pointing(NamedTuple):
@@ -187,23 +189,27 @@ class HostCalls(Statements):
             self.fail("a loop that swaps buffers needs a trip count known at compile time", cursor)
         trips = max(0, -(-(bounds[1] - bounds[0]) // head.step))
         self._repoint(before)
-        first = self._turn(parts, head)
-        middle = self._pointing()
-        second = self._turn(parts, head)
-        if self._pointing() != before:
-            self.fail("the buffers of this loop rotate with a period other than two", cursor)
-        pair = self.loop_variable("pair", Ty.I32)
+        turns = [self._turn(parts, head)]
+        states = [self._pointing()]
+        while states[-1] != before:
+            if len(turns) == MAX_PERIOD:
+                self.fail(f"the buffers of this loop are not back in their places after {MAX_PERIOD} turns", cursor)
+            turns.append(self._turn(parts, head))
+            states.append(self._pointing())
+        period = len(turns)
+        round_ = self.loop_variable("pair" if period == 2 else "round", Ty.I32)
         body: list[Stmt] = []
-        for turn, (var, statements) in enumerate((first, second)):
-            step = fold.binary(Op.MUL, pair, fold.i32(2 * head.step), Ty.I32)
+        for turn, (var, statements) in enumerate(turns):
+            step = fold.binary(Op.MUL, round_, fold.i32(period * head.step), Ty.I32)
             index = fold.binary(Op.ADD, fold.i32(bounds[0] + turn * head.step), step, Ty.I32)
             body += substitute(tuple(statements), {var.name: fold.cast(index, head.ty)})
-        if trips >= 2:
-            self.out.append(For(pair.name, Ty.I32, fold.i32(0), fold.i32(trips // 2), 1, tuple(body)))
-        if trips % 2:
-            last = fold.const(bounds[0] + (trips - 1) * head.step, head.ty)
-            self.out.extend(substitute(tuple(first[1]), {first[0].name: last}))
-            self._repoint(middle)
+        if trips >= period:
+            self.out.append(For(round_.name, Ty.I32, fold.i32(0), fold.i32(trips // period), 1, tuple(body)))
+        for turn in range(trips % period):
+            var, statements = turns[turn]
+            last = fold.const(bounds[0] + (trips - trips % period + turn) * head.step, head.ty)
+            self.out.extend(substitute(tuple(statements), {var.name: last}))
+            self._repoint(states[turn])
         return True
 
     def _unrolled_loop(self, parts: ForParts, head: Counted) -> bool:

@@ -259,6 +259,15 @@ def _segmented(a: Arrays, s: Mapping[str, int]) -> Arrays:
     return {"y": np.array(sums)}
 
 
+def _wave(a: Arrays, s: Mapping[str, int]) -> Arrays:
+    past = now = _d(a["x"])
+    for _ in range(s["steps"]):
+        later = np.zeros_like(now)
+        later[1:-1] = 2 * now[1:-1] - past[1:-1] + 0.1 * (now[:-2] - 2 * now[1:-1] + now[2:])
+        past, now = now, later
+    return {"y": now}
+
+
 SAMPLES: tuple[Sample, ...] = (
     Sample(
         "vector_add", {"n": 300}, _make(a=_normal("n"), b=_normal("n"), c=_empty("n")), ("c",),
@@ -543,6 +552,9 @@ SAMPLES: tuple[Sample, ...] = (
     Sample(
         "bits_of_constant", {"n": 40}, _make(x=_normal("n"), y=_empty("n", dtype=np.int32)), ("y",),
         lambda a, s: {"y": (0x3F800000 - a["x"].view(np.uint32)).astype(np.int32)}, rtol=0, atol=0.5,
+    ),
+    Sample(
+        "wave_three_buffers", {"n": 20, "steps": 8}, _make(x=_normal("n"), y=_empty("n")), ("y",), _wave, atol=1e-4,
     ),
 )  # fmt: skip
 
