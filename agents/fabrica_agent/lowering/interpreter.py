@@ -313,6 +313,7 @@ class Interpreter:
         # Arrays of a thread hold their values across barriers, while other threads run.
         private = [b for b in self.program.buffers.values() if b.space is Space.LOCAL]
         own = [{b.name: self._fresh(b) for b in private} for _ in threads]
+        of_host = {b.name: self.memory[b.name] for b in private}
         waiting: dict[int, str] = {}
         while running:
             for k in [k for k in running if k not in waiting]:
@@ -327,6 +328,7 @@ class Interpreter:
             for k in [k for k, waits in waiting.items() if waits == scope]:
                 threads[k].peers = peers
                 del waiting[k]
+        self.memory.update(of_host)
 
     # ------------------------------------------------------------------------------------------------- expressions
 

@@ -268,6 +268,17 @@ def _wave(a: Arrays, s: Mapping[str, int]) -> Arrays:
     return {"y": now}
 
 
+def _levels(a: Arrays, s: Mapping[str, int]) -> Arrays:
+    found = {0: 0}
+    todo = [0]
+    for v in todo:
+        for w in np.flatnonzero(a["adj"][v]).tolist():
+            if w not in found:
+                found[w] = found[v] + 1
+                todo.append(w)
+    return {"dist": np.array([found.get(v, -1) for v in range(s["n"])])}
+
+
 SAMPLES: tuple[Sample, ...] = (
     Sample(
         "vector_add", {"n": 300}, _make(a=_normal("n"), b=_normal("n"), c=_empty("n")), ("c",),
@@ -555,6 +566,13 @@ SAMPLES: tuple[Sample, ...] = (
     ),
     Sample(
         "wave_three_buffers", {"n": 20, "steps": 8}, _make(x=_normal("n"), y=_empty("n")), ("y",), _wave, atol=1e-4,
+    ),
+    Sample(
+        "bfs_levels", {"n": 10},
+        lambda rng, s: {
+            "adj": (rng.random((s["n"], s["n"])) < 0.2).astype(np.int32), "dist": np.full(s["n"], 7, np.int32)
+        },
+        ("dist",), _levels, rtol=0, atol=0.5,
     ),
 )  # fmt: skip
 
