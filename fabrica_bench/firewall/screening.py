@@ -122,10 +122,17 @@ class Screen:
 
     def folder(self, folder: Path) -> None:
         """Look through the files of an agent's private folder; links are not followed."""
-        for parent, folders, names in os.walk(folder):
-            folders.sort()
-            for name in sorted(names):
-                self._file(Path(parent) / name, (Path(parent) / name).relative_to(folder).as_posix())
+        waiting = [folder]
+        while waiting:  # no recursion: an agent may nest folders deeper than the stack is
+            try:
+                with os.scandir(waiting.pop()) as entries:
+                    found = sorted(entries, key=lambda entry: entry.name)
+            except OSError:
+                continue  # also a path that is too long
+            for entry in found:
+                if not entry.is_dir(follow_symlinks=False):
+                    self._file(Path(entry.path), Path(entry.path).relative_to(folder).as_posix())
+            waiting += [Path(entry.path) for entry in reversed(found) if entry.is_dir(follow_symlinks=False)]
 
     def _file(self, path: Path, name: str) -> None:
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from fabrica_bench.plugins import (
 from fabrica_bench.runs.link import Link, LinkFailure
 from fabrica_bench.runs.model_gate import ModelGate
 from fabrica_bench.tasks import secret_roots
+from fabrica_bench.toolchains.folders import private_folder
 from fabrica_bench.toolchains.landlock import Confinement, describe_confinement, python_paths
 from fabrica_bench.toolchains.processes import (
     ChildProcess,
@@ -104,8 +104,8 @@ def describe_agent(name: str, options: Mapping[str, str] | None = None, model: s
     """
     deadline = time.monotonic() + START_DEADLINE_S
     with (
-        tempfile.TemporaryDirectory(prefix="fabrica-agent-") as folder,
-        _start(Path(folder), options or {}, model=model) as link,
+        private_folder("fabrica-agent-") as folder,
+        _start(folder, options or {}, model=model) as link,
     ):
         try:
             link.send({"type": "describe", "agent": name}, deadline)
@@ -160,13 +160,13 @@ def run_agent(
     """
     deadline = time.monotonic() + budget.wall_s
     desk = _Desk(budget, deadline, call, gate, examples, profile)
-    with tempfile.TemporaryDirectory(prefix="fabrica-agent-") as folder:
+    with private_folder("fabrica-agent-") as folder:
         try:
-            with _start(Path(folder), options or {}, seed, desk.model) as link:
+            with _start(folder, options or {}, seed, desk.model) as link:
                 return _session(link, name, view, budget, deadline, desk, log)
         finally:
             if inspect is not None:
-                inspect(Path(folder))
+                inspect(folder)
 
 
 def _session(

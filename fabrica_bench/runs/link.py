@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import selectors
 import time
@@ -16,6 +17,7 @@ from fabrica_bench.toolchains.processes import ChildProcess
 MAX_MESSAGE_BYTES: Final = 16 << 20
 STDERR_LIMIT: Final = 16 << 10
 _CHUNK: Final = 1 << 16
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 MAX_DRAINS: Final = 64
 """Chunks of standard error that are read at the end; a child that goes on writing can't keep the parent."""
 
@@ -153,13 +155,16 @@ class Link:
 
 
 def parse_message(line: bytes) -> dict[str, Any]:
-    """One line as a message.
+    """One line as a message. Halves of surrogate pairs, which no file or record can hold, become U+FFFD.
 
     Raises:
         LinkFailure: It isn't a JSON object with a type.
     """
     try:
         message = json.loads(line)
+        if _SURROGATE.search(line):
+            text = json.dumps(message, ensure_ascii=False)
+            message = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     except (ValueError, RecursionError) as error:
         raise LinkFailure(f"wrote something that isn't a message: {line[:80]!r}") from error
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):

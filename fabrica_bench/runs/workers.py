@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ from fabrica_bench.runs.cache import EvaluationCache
 from fabrica_bench.runs.job import JobSpec
 from fabrica_bench.runs.link import Link, LinkFailure
 from fabrica_bench.tasks import TASKS_VARIABLE, tasks_root
+from fabrica_bench.toolchains.folders import remove_folder
 from fabrica_bench.toolchains.processes import ChildProcess, Limits, python_environment
 
 SCORING_LIMIT_S: Final = 1800.0
@@ -141,7 +141,7 @@ class LocalExecutor:
 
     def close(self) -> None:
         """See `Executor`."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove_folder(self._folder)
 
 
 class ProcessLink(Link):
@@ -168,7 +168,7 @@ class ProcessLink(Link):
     def close(self) -> None:
         """Kill the process with everything it started and remove its folder."""
         super().close()
-        shutil.rmtree(self._job_folder, ignore_errors=True)
+        remove_folder(self._job_folder)
 
 
 class Workers:
