@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fabrica_agent.csl.names import Identifiers
@@ -94,8 +94,8 @@ class _Unit:
 class Transfers:
     """Writes the movements of one size."""
 
-    def __init__(self, exchange: Exchange, fabric: Fabric, identifiers: Identifiers, position: str) -> None:
-        self.position = position
+    def __init__(self, exchange: Exchange, fabric: Fabric, identifiers: Identifiers, own: Mapping[str, str]) -> None:
+        self.own = own
         self.exchange = exchange
         self.fabric = fabric
         self.identifiers = identifiers
@@ -113,7 +113,7 @@ class Transfers:
     def _coordinates(self) -> list[str]:
         text = "\n".join((*self.before, *self.after))
         names = ((self.px, "get_x_coord"), (self.py, "get_y_coord"))
-        return [f"const {n}: i16 = @as(i16, {self.position}.{f}());" for n, f in names if n in text]
+        return [f"const {n}: i16 = @as(i16, {self.own['position']}.{f}());" for n, f in names if n in text]
 
     # ---------------------------------------------------------------------------------------------------- one array
 
@@ -263,7 +263,7 @@ class Transfers:
     def _dsd(self, array: str, dims: Sequence[Dim], start: int) -> str:
         if len(dims) > MAX_DIMS:
             raise UnsupportedError("parts of an array with more than four dimensions")
-        variables = [f"i{k}" for k in range(len(dims))]
+        variables = [self.own[f"i{k}"] for k in range(len(dims))]
         terms = [v if d.whole == 1 else f"{v} * {d.whole}" for v, d in zip(variables, dims, strict=True)]
         if start:
             terms.append(str(start))

@@ -130,9 +130,7 @@ class _Section:
         statements.counters = {s.var for s in walk_stmts(program.body) if isinstance(s, For)}
         self.body = statements.block(program.body, 0, frozenset(v.name for v in program.args))
         self.statements = statements
-        self.transfers = (
-            None if variant.exchange is None else Transfers(variant.exchange, fabric, identifiers, own["position"])
-        )
+        self.transfers = None if variant.exchange is None else Transfers(variant.exchange, fabric, identifiers, own)
         if self.transfers is not None:
             self.body = [*self.transfers.before, *self.body, *self.transfers.after]
         self._check_memory()

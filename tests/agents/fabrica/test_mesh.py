@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from fabrica_agent.agent import FabricaAgent
+from fabrica_agent.csl.exchange import Exchange, Fabric, Transfers
+from fabrica_agent.csl.names import Identifiers
 from fabrica_agent.mesh.channels import Mesh, read_mesh
 from fabrica_agent.mesh.lines import Cast, Chain, Tree, X, Y, ways
 from fabrica_agent.mesh.plan import EVERYWHERE, OWN, Kind, plan_gather
@@ -174,6 +176,16 @@ def test_what_no_channel_brings_stays_where_it_is() -> None:
     assert plan.held[X] == OWN
     assert not plan.complete
     assert all(step.way.axis == Y for step in plan.steps)
+
+
+def test_the_variables_of_descriptors_leave_names_of_arrays_alone() -> None:
+    identifiers = Identifiers(["i0"])
+    identifiers.keep("i0")
+    own = {"position": "position", "i0": "i0_2", "i1": "i1"}
+    transfers = Transfers(Exchange((1, 1), (), (), {}), Fabric(identifiers), identifiers, own)
+    transfers._dsd("i0", [Dim(3, 8, 4), Dim(4, 1, 1)], 2)
+    (text,) = transfers.dsds
+    assert text.endswith(".tensor_access = |i0_2, i1|{3, 4} -> i0[i0_2 * 8 + i1 + 2] })")
 
 
 @pytest.mark.parametrize("arch", ["wse2", "wse3"])
