@@ -6,7 +6,7 @@ an operand that such an effect could change is saved in a variable first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -19,6 +19,9 @@ from fabrica_agent.cuda.values import (
     ArrayType,
     ArrayVar,
     Binding,
+    BufferName,
+    Chosen,
+    ChosenPlace,
     Closure,
     CType,
     Element,
@@ -34,9 +37,11 @@ from fabrica_agent.cuda.values import (
     Reinterpreted,
     ScalarType,
     ScalarVar,
+    Selector,
     StructType,
     StructVar,
     Value,
+    Which,
 )  # fmt: skip
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import (
@@ -190,18 +195,16 @@ class Expressions:
         if isinstance(value, Aggregate) and len(value.fields) == 1:
             value = next(iter(value.fields.values()))
         if not isinstance(value, SCALAR_NODES):
-            if isinstance(value, Pointer | Opaque) and ctype(cursor.type) == ScalarType(Ty.BOOL):
-                return fold.const(isinstance(value, Pointer), Ty.BOOL)
+            if isinstance(value, Pointer | Chosen | Opaque) and ctype(cursor.type) == ScalarType(Ty.BOOL):
+                return _is_set(value)
             self.fail("a scalar value is needed here", cursor)
         return value
 
     def condition(self, cursor: Cursor) -> Expr:
         """The truth of an expression."""
         value = self.value(cursor)
-        if isinstance(value, Pointer):
-            return fold.TRUE
-        if isinstance(value, Opaque):
-            return fold.FALSE
+        if isinstance(value, Pointer | Chosen | Opaque):
+            return _is_set(value)
         return fold.cast(self.scalar_from(value, cursor), Ty.BOOL)
 
     def scalar_from(self, value: Value, cursor: Cursor) -> Expr:
@@ -245,13 +248,13 @@ class Expressions:
             if isinstance(target, PointerType) and fold.is_const(value, 0):
                 return Opaque("null")
             return value
-        if isinstance(value, Pointer) and isinstance(target, PointerType):
-            return self._convert_pointer(value, target.target, cursor)
+        if isinstance(value, Pointer | Chosen) and isinstance(target, PointerType):
+            return each(value, lambda p: self._convert_pointer(p, target.target, cursor))
         if isinstance(value, RawMemory) and isinstance(target, PointerType):
             ty = scalar_of(target.target)
             return value if ty is None else self.allocate("heap", target.target, value.bytes, cursor)
-        if isinstance(value, Pointer | Opaque) and target == ScalarType(Ty.BOOL):
-            return fold.const(isinstance(value, Pointer), Ty.BOOL)
+        if isinstance(value, Pointer | Chosen | Opaque) and target == ScalarType(Ty.BOOL):
+            return _is_set(value)
         return value
 
     def _convert_pointer(self, p: Pointer, target: CType, cursor: Cursor) -> Pointer:
@@ -365,6 +368,8 @@ class Expressions:
         if kind in ("BINARY_OPERATOR", "COMPOUND_ASSIGNMENT_OPERATOR"):
             self.value(cursor)
             return self.place(below[0])
+        if kind == "CONDITIONAL_OPERATOR" and all(_names_place(k) for k in below[1:]):
+            return self.either_place(cursor)
         value = self.value(cursor)
         return Fixed(value)
 
@@ -393,11 +398,17 @@ class Expressions:
             base = self.place(below[0])
         return self.field(base, cursor.spelling, cursor)
 
+    def either_place(self, cursor: Cursor) -> Place:
+        """The place that a conditional expression names (the operator half knows how)."""
+        raise NotImplementedError
+
     def field(self, base: Place, name: str, cursor: Cursor) -> Place:
         """A field of a struct place."""
         match base:
             case StructVar(fields=fields) if name in fields:
                 return fields[name]
+            case ChosenPlace(cond=cond, yes=yes, no=no):
+                return ChosenPlace(cond, self.field(yes, name, cursor), self.field(no, name, cursor))
             case Fixed(value=Aggregate(fields=values)) if name in values:
                 return Fixed(values[name])
             case Element(buffer=buffer, offset=offset, type=StructType(fields=members)):
@@ -409,6 +420,12 @@ class Expressions:
         self.fail(f"field {name} can't be reached here", cursor)
 
     def _element(self, base: Value, index: Expr, cursor: Cursor) -> Place:
+        if isinstance(base, Chosen):
+            # What is behind a null pointer isn't asked for: the pointer is the other one then.
+            if isinstance(base.yes, Opaque) or isinstance(base.no, Opaque):
+                return self._element(base.no if isinstance(base.yes, Opaque) else base.yes, index, cursor)
+            yes, no = self._element(base.yes, index, cursor), self._element(base.no, index, cursor)
+            return ChosenPlace(base.cond, yes, no)
         if not isinstance(base, Pointer):
             self.fail("indexing something that isn't a known array or buffer", cursor)
         stride = scalar_count(base.target)
@@ -428,8 +445,10 @@ class Expressions:
                 return Bitcast(self.scalar_from(self.read(held_bits, cursor), cursor), ty)
             case PointerVar(buffer=None):
                 return Opaque("null")
-            case PointerVar(buffer=str() as buffer, offset=offset, target=target):
-                return Pointer(buffer, offset if offset is not None else fold.i32(0), target)
+            case PointerVar(buffer=buffer, offset=offset, target=target):
+                return _pointing_into(buffer, offset if offset is not None else fold.i32(0), target)
+            case ChosenPlace(cond=cond, yes=yes, no=no):
+                return self.either(cond, self.read(yes, cursor), self.read(no, cursor), cursor)
             case StructVar(fields=fields):
                 return Aggregate({n: self.read(f, cursor) for n, f in fields.items()})
             case ArrayVar(buffer=buffer, type=t):
@@ -442,6 +461,18 @@ class Expressions:
             case Element(type=StructType(fields=members)):
                 return Aggregate({n: self.read(self.field(place, n, cursor), cursor) for n, _ in members})
         self.fail("this place can't be read", cursor)
+
+    def either(self, cond: Expr, a: Value, b: Value, cursor: Cursor) -> Value:
+        """`a` where the (pure or saved) condition holds, else `b`."""
+        if isinstance(a, Pointer) and isinstance(b, Pointer) and a.buffer == b.buffer:
+            return Pointer(a.buffer, fold.select(cond, a.offset, b.offset), a.target)
+        if isinstance(a, Pointer | Chosen | Opaque) and isinstance(b, Pointer | Chosen | Opaque):
+            if isinstance(a, Opaque) and isinstance(b, Opaque):
+                return a
+            return a if a == b else Chosen(cond, a, b)
+        if isinstance(a, Aggregate) and isinstance(b, Aggregate):
+            return Aggregate({n: self.either(cond, a.fields[n], b.fields[n], cursor) for n in a.fields})
+        return fold.select(cond, self.scalar_from(a, cursor), self.scalar_from(b, cursor))
 
     def write(self, place: Place, value: Value, cursor: Cursor) -> None:
         """Emit the assignment of a value to a place."""
@@ -457,8 +488,14 @@ class Expressions:
                 held = self.buffers[buffer].ty
                 scalar = fold.cast(self.scalar_from(value, cursor), ty)
                 self.out.append(Store(buffer, offset, scalar if held is ty else Bitcast(scalar, held)))
-            case PointerVar(), Pointer() | Opaque():
+            case PointerVar(), Pointer() | Chosen() | Opaque():
                 self.point(place, value, cursor)
+            case ChosenPlace(cond=cond, yes=yes, no=no), _:
+                with self.capture() as then:
+                    self.write(yes, value, cursor)
+                with self.capture() as other:
+                    self.write(no, value, cursor)
+                self.out.append(If(cond, tuple(then), tuple(other)))
             case StructVar(fields=fields), Aggregate(fields=values):
                 for name, field_place in fields.items():
                     self.write(field_place, values[name], cursor)
@@ -471,19 +508,62 @@ class Expressions:
             case _:
                 self.fail("this assignment is not supported", cursor)
 
-    def point(self, place: PointerVar, value: Pointer | Opaque, cursor: Cursor) -> None:
-        """Let a pointer variable point elsewhere; in device code its buffer must stay the same."""
+    def point(self, place: PointerVar, value: Pointer | Chosen | Opaque, cursor: Cursor) -> None:
+        """Let a pointer variable point elsewhere; branches and loops look at what that leaves behind."""
+        value = self.fastened(value)
+        buffer = _buffer_of(value)
+        if place.selector is not None and set(buffers_in(buffer)) <= set(place.selector.among):
+            self.out.append(Assign(place.selector.number.name, number_of(buffer, place.selector.among)))
+        else:
+            place.buffer, place.selector = buffer, None
         if isinstance(value, Opaque):
-            place.buffer = None
             return
-        if place.buffer not in (None, value.buffer) and self.frame.in_kernel:
-            self.fail("a pointer that moves between different arrays in device code is not supported", cursor)
-        place.buffer = value.buffer
+        offset = _offset_of(value)
         if place.offset is None:
-            if fold.is_const(value.offset, 0) and not self.frame.in_kernel:
+            if fold.is_const(offset, 0) and not self.frame.in_kernel:
                 return
             place.offset = self.fresh("offset", Ty.I32)
-        self.out.append(Assign(place.offset.name, value.offset))
+        self.out.append(Assign(place.offset.name, offset))
+
+    def fastened(self, address: Pointer | Chosen | Opaque) -> Pointer | Chosen | Opaque:
+        """An address whose conditions later assignments don't change."""
+        if not isinstance(address, Chosen):
+            return address
+        cond = address.cond if isinstance(address.cond, Var) else self.save(address.cond, "chosen")
+        return Chosen(cond, self.fastened(address.yes), self.fastened(address.no))
+
+    def frozen_address(self, address: Pointer | Chosen, name: str = "t") -> Pointer | Chosen:
+        """An address that later assignments don't change."""
+        fast = self.fastened(address)
+        assert not isinstance(fast, Opaque)
+        return each(fast, lambda p: Pointer(p.buffer, self.save(p.offset, name), p.target))
+
+    def by_cases(self, address: Chosen, use: Callable[[Value], Value], cursor: Cursor) -> Value:
+        """Emit the use of an address, one branch for each pointer that it may be; null is not used."""
+        fast = self.fastened(address)
+        assert isinstance(fast, Chosen)
+        for null, other in ((fast.yes, fast.no), (fast.no, fast.yes)):
+            if isinstance(null, Opaque):
+                return self.by_cases(other, use, cursor) if isinstance(other, Chosen) else use(other)
+        results: list[Value] = []
+        branches: list[list[Stmt]] = []
+        for case in (fast.yes, fast.no):
+            with self.capture() as branch:
+                results.append(self.by_cases(case, use, cursor) if isinstance(case, Chosen) else use(case))
+            branches.append(branch)
+        a, b = results
+        if isinstance(a, Opaque) and isinstance(b, Opaque):
+            found: Value = a
+        elif a == b:
+            found = a
+        else:
+            x, y = self.scalar_from(a, cursor), self.scalar_from(b, cursor)
+            found = var = self.fresh("result", x.ty)
+            branches[0].append(Assign(var.name, x))
+            branches[1].append(Assign(var.name, fold.cast(y, x.ty)))
+        if branches[0] or branches[1]:
+            self.out.append(If(fast.cond, tuple(branches[0]), tuple(branches[1])))
+        return found
 
     def _call_expr(self, cursor: Cursor) -> Value:
         return self.call(cursor)
@@ -491,6 +571,81 @@ class Expressions:
     def call(self, cursor: Cursor) -> Value:
         """A call of any kind (the statement half knows how)."""
         raise NotImplementedError
+
+
+def _names_place(cursor: Cursor) -> bool:
+    """Whether an operand names an element or what a pointer points to; a wanted value has a conversion above that."""
+    while cursor.kind.name == "PAREN_EXPR":
+        (cursor,) = cu.kids(cursor)
+    return cursor.kind.name == "ARRAY_SUBSCRIPT_EXPR" or (
+        cursor.kind.name == "UNARY_OPERATOR" and cu.unary_operator(cursor) == "*"
+    )
+
+
+def each(address: Pointer | Chosen, change: Callable[[Pointer], Pointer]) -> Pointer | Chosen:
+    """Every pointer that an address may be, changed; null stays null."""
+    if isinstance(address, Pointer):
+        return change(address)
+    yes, no = (a if isinstance(a, Opaque) else each(a, change) for a in (address.yes, address.no))
+    return Chosen(address.cond, yes, no)
+
+
+def buffers_in(buffer: BufferName) -> tuple[str | None, ...]:
+    """What a pointer variable may point into."""
+    if isinstance(buffer, Which):
+        return (*buffers_in(buffer.yes), *buffers_in(buffer.no))
+    return (buffer,)
+
+
+def number_of(buffer: BufferName, among: tuple[str | None, ...]) -> Expr:
+    """The number of the buffer in a list, I32."""
+    if isinstance(buffer, Which):
+        return fold.select(buffer.cond, number_of(buffer.yes, among), number_of(buffer.no, among))
+    return fold.i32(among.index(buffer))
+
+
+def selected(selector: Selector) -> BufferName:
+    """The buffer that a selector says."""
+    buffer: BufferName = selector.among[-1]
+    for k in range(len(selector.among) - 2, -1, -1):
+        buffer = Which(fold.binary(Op.EQ, selector.number, fold.i32(k), Ty.BOOL), selector.among[k], buffer)
+    return buffer
+
+
+def _is_set(address: Pointer | Chosen | Opaque) -> Expr:
+    """Whether a pointer is not null."""
+    if isinstance(address, Chosen):
+        yes, no = _is_set(address.yes), _is_set(address.no)
+        return (
+            yes
+            if yes == no
+            else fold.logical_or(
+                fold.logical_and(address.cond, yes), fold.logical_and(fold.logical_not(address.cond), no)
+            )
+        )
+    return fold.TRUE if isinstance(address, Pointer) else fold.FALSE
+
+
+def _buffer_of(address: Pointer | Chosen | Opaque) -> BufferName:
+    if isinstance(address, Chosen):
+        yes, no = _buffer_of(address.yes), _buffer_of(address.no)
+        return yes if yes == no else Which(address.cond, yes, no)
+    return address.buffer if isinstance(address, Pointer) else None
+
+
+def _offset_of(address: Pointer | Chosen | Opaque) -> Expr:
+    if isinstance(address, Chosen):
+        if isinstance(address.yes, Opaque) or isinstance(address.no, Opaque):
+            return _offset_of(address.no if isinstance(address.yes, Opaque) else address.yes)
+        return fold.select(address.cond, _offset_of(address.yes), _offset_of(address.no))
+    return address.offset if isinstance(address, Pointer) else fold.i32(0)
+
+
+def _pointing_into(buffer: BufferName, offset: Expr, target: CType) -> Pointer | Chosen | Opaque:
+    if isinstance(buffer, Which):
+        yes, no = (_pointing_into(b, offset, target) for b in (buffer.yes, buffer.no))
+        return Chosen(buffer.cond, yes, no)
+    return Opaque("null") if buffer is None else Pointer(buffer, offset, target)
 
 
 def _forget(binding: Binding) -> None:

@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from fabrica_agent.cuda import source as cu
 from fabrica_agent.cuda.expressions import SCALAR_NODES
+from fabrica_agent.cuda.operators import PointerChoiceError, Pointing, moved, now, repoint
 from fabrica_agent.cuda.source import Cursor
 from fabrica_agent.cuda.statements import Counted, ForParts, Statements
 from fabrica_agent.cuda.values import (
+    Chosen,
     Element,
     Fixed,
     Opaque,
@@ -20,7 +22,25 @@ from fabrica_agent.cuda.values import (
     Value,
 )  # fmt: skip
 from fabrica_agent.lowering import fold
-from fabrica_agent.lowering.ir import Expr, For, Load, Op, Parallel, Stmt, Store, Ty, UnsupportedError, Var, substitute
+from fabrica_agent.lowering.ir import (
+    Break,
+    Continue,
+    Expr,
+    For,
+    Load,
+    Op,
+    Parallel,
+    Stmt,
+    Store,
+    Ty,
+    UnsupportedError,
+    Var,
+    names_in,
+    own_level,
+    substitute,
+    substitute_expr,
+    walk,
+)
 
 _IGNORED = frozenset({
     "cudaFree", "cudaFreeHost", "cudaFreeAsync", "cudaDeviceSynchronize", "cudaThreadSynchronize",
@@ -39,13 +59,32 @@ MAX_PERIOD = 4
 """Turns after which a host loop that moves pointers around has to have them back in their places."""
 
 
-class _Pointing(NamedTuple):
-    buffer: str | None
-    offset: Var | None
+MAX_PEELED = 2
+"""Turns that may go before the first round of such a loop, as when only the first one reads the input."""
+MAX_TURNS = 4096
+"""Up to so many turns, a condition on the variable of a host loop is tried for each of them."""
+
+
+class _Turn(NamedTuple):
+    """One of the turns of a round: its variable, the number in the first round, the statements."""
+
+    var: Var
+    first: int
+    statements: list[Stmt]
 
 
 class HostCalls(Statements):
     """API calls of the host half of a CUDA program."""
+
+    def __init__(self) -> None:
+        self._turning: list[str] = []
+        """Host loops around the point of translation, except turns that are written out."""
+        self._loops: set[str] = set()
+        """All variables of loops."""
+        self._classes: dict[str, range] = {}
+        """Values that the variable of a turn takes in the rounds of its loop."""
+        self._chooses_late = False
+        """Whether choices between arrays in host loops are left to run time."""
 
     def host_call(self, name: str, arguments: Sequence[Cursor], cursor: Cursor) -> Value | None:
         """The value of an API call, None when `name` isn't one."""
@@ -120,6 +159,10 @@ class HostCalls(Statements):
         return p, count
 
     def _copy_memory(self, to: Value, origin: Value, size: Expr, cursor: Cursor) -> Value:
+        if isinstance(to, Chosen):
+            return self.by_cases(to, lambda p: self._copy_memory(p, origin, size, cursor), cursor)
+        if isinstance(origin, Chosen):
+            return self.by_cases(origin, lambda p: self._copy_memory(to, p, size, cursor), cursor)
         target, count = self._elements(to, size, cursor)
         if isinstance(origin, SCALAR_NODES):
             ty = self.buffers[target.buffer].ty
@@ -137,6 +180,8 @@ class HostCalls(Statements):
         return _SUCCESS
 
     def _fill_memory(self, to: Value, byte: Expr, size: Expr, cursor: Cursor) -> Value:
+        if isinstance(to, Chosen):
+            return self.by_cases(to, lambda p: self._fill_memory(p, byte, size, cursor), cursor)
         target, count = self._elements(to, size, cursor)
         ty = self.buffers[target.buffer].ty
         known = fold.int_value(byte)
@@ -166,79 +211,196 @@ class HostCalls(Statements):
         """As for any loop; on the host, a body that permutes buffers is emitted once per state of the permutation."""
         if self.frame.in_kernel:
             return super().counted_loop(parts, head, cursor)
-        before = self._pointing()
+        before = self.pointing()
         length = len(self.out)
         try:
-            done = super().counted_loop(parts, head, cursor)
-        except UnsupportedError:
-            self._repoint(before)
-            if not self._unrolled_loop(parts, head):
+            done = self._plain_loop(parts, head, cursor)
+            if not done or self._chooses_late or not moved(before):
+                return done
+            del self.out[length:]
+            return self._alternating_loop(parts, head, before, cursor)
+        except UnsupportedError as error:
+            del self.out[length:]
+            repoint(before)
+            if isinstance(error, PointerChoiceError) and self._rounds(parts, head, before, cursor):
+                return True
+            late = isinstance(error, PointerChoiceError) and not self._turning and not self._chooses_late
+            try:
+                if self._unrolled_loop(parts, head, cursor):
+                    return True
+            except UnsupportedError:
+                if not late:
+                    raise
+            del self.out[length:]
+            repoint(before)
+            if not late:
                 raise
-            return True
-        if not done:
-            return False
-        after = self._pointing()
-        if after == before:
-            return True
-        del self.out[length:]
-        return self._alternating_loop(parts, head, before, cursor)
+        return self._choosing_loop(parts, head, cursor)
 
-    def _alternating_loop(self, parts: ForParts, head: Counted, before: dict[int, _Pointing], cursor: Cursor) -> bool:
-        bounds = fold.int_value(head.start), fold.int_value(head.stop)
-        if bounds[0] is None or bounds[1] is None:
-            self.fail("a loop that swaps buffers needs a trip count known at compile time", cursor)
-        trips = max(0, -(-(bounds[1] - bounds[0]) // head.step))
-        self._repoint(before)
-        turns = [self._turn(parts, head)]
-        states = [self._pointing()]
-        while states[-1] != before:
-            if len(turns) == MAX_PERIOD:
-                self.fail(f"the buffers of this loop are not back in their places after {MAX_PERIOD} turns", cursor)
-            turns.append(self._turn(parts, head))
-            states.append(self._pointing())
+    def _plain_loop(self, parts: ForParts, head: Counted, cursor: Cursor) -> bool:
+        self._turning.append(head.declared.spelling)
+        try:
+            return super().counted_loop(parts, head, cursor)
+        finally:
+            self._turning.pop()
+
+    def numbers_pointers(self) -> bool:
+        """In host loops, only where nothing else fits."""
+        return self.frame.in_kernel or not self._turning or self._chooses_late
+
+    def _choosing_loop(self, parts: ForParts, head: Counted, cursor: Cursor) -> bool:
+        """The last resort: each turn chooses between the arrays when it runs."""
+        self._chooses_late = True
+        try:
+            return self._plain_loop(parts, head, cursor)
+        finally:
+            self._chooses_late = False
+
+    def loop_variable(self, name: str, ty: Ty) -> Var:
+        """As for any loop; choices that depend on it are recognised by it."""
+        var = super().loop_variable(name, ty)
+        self._loops.add(var.name)
+        return var
+
+    def settled(self, cond: Expr) -> fold.Number | None:
+        """As for any condition; in a turn of a round, also what is the same in that turn of every round."""
+        known = super().settled(cond)
+        names = names_in(cond)
+        if known is not None or len(names) != 1 or not names <= set(self._classes):
+            return known
+        (name,) = names
+        found = {_value_at(cond, name, n) for n in self._classes[name]}
+        return found.pop() if len(found) == 1 else None
+
+    def chosen_by(self, cond: Expr, cursor: Cursor) -> Expr:
+        """As for any choice; in a host loop it is left to the rounds of the loop where that is possible."""
+        turning = bool(self._turning) and not names_in(cond).isdisjoint(self._loops)
+        if turning and not self.frame.in_kernel and not self._chooses_late:
+            what = "choosing between two arrays is not supported in this loop"
+            raise PointerChoiceError(what, self.source.place(cursor))
+        return super().chosen_by(cond, cursor)
+
+    def _rounds(self, parts: ForParts, head: Counted, before: list[Pointing], cursor: Cursor) -> bool:
+        """Emit a loop over rounds of a few turns; each turn has its own arrays, found from its number.
+
+        Some turns may go before the first round. False, and nothing emitted, when no small period fits.
+        """
+        start, stop = fold.int_value(head.start), fold.int_value(head.stop)
+        if start is None or stop is None or len(range(start, stop, head.step)) > MAX_TURNS:
+            return False
+        turns = range(start, stop, head.step)
+        for period in range(1, MAX_PERIOD + 1):
+            for peeled in range(MAX_PEELED + 1):
+                if peeled + period > len(turns):
+                    continue
+                repoint(before)
+                try:
+                    with self.capture() as emitted:
+                        fits = self._round(parts, head, turns, peeled, period, cursor)
+                except UnsupportedError:
+                    continue
+                if fits:
+                    self.out.extend(emitted)
+                    return True
+        repoint(before)
+        return False
+
+    def _round(self, parts: ForParts, head: Counted, turns: range, peeled: int, period: int, cursor: Cursor) -> bool:
+        count = (len(turns) - peeled) // period
+        whole = peeled + count * period
+        self._written_out(parts, head, turns[:peeled], cursor)
+        self.forget_changes(cursor)
+        before = self.pointing()
+        body: list[_Turn] = []
+        for turn in range(period):
+            var = self.loop_variable(head.declared.spelling, head.ty)
+            self._classes[var.name] = turns[peeled + turn : whole : period]
+            try:
+                body.append(_Turn(var, turns[peeled + turn], self._turn_of(parts, head, var, cursor)))
+            finally:
+                del self._classes[var.name]
+        if moved(before):
+            return False
+        self.out.append(self._round_loop(body, count, head))
+        self.forget_changes(cursor)
+        self._written_out(parts, head, turns[whole:], cursor)
+        return True
+
+    def _round_loop(self, turns: Sequence[_Turn], count: int, head: Counted) -> For:
         period = len(turns)
         round_ = self.loop_variable("pair" if period == 2 else "round", Ty.I32)
         body: list[Stmt] = []
-        for turn, (var, statements) in enumerate(turns):
+        for turn in turns:
             step = fold.binary(Op.MUL, round_, fold.i32(period * head.step), Ty.I32)
-            index = fold.binary(Op.ADD, fold.i32(bounds[0] + turn * head.step), step, Ty.I32)
-            body += substitute(tuple(statements), {var.name: fold.cast(index, head.ty)})
+            index = fold.binary(Op.ADD, fold.i32(turn.first), step, Ty.I32)
+            body += substitute(tuple(turn.statements), {turn.var.name: fold.cast(index, head.ty)})
+        return For(round_.name, Ty.I32, fold.i32(0), fold.i32(count), 1, tuple(body))
+
+    def _written_out(self, parts: ForParts, head: Counted, turns: range, cursor: Cursor) -> None:
+        """Turns whose number is known, one after the other."""
+        for number in turns:
+            self.frame.bindings[head.declared.hash] = Fixed(fold.const(number, head.ty))
+            with self.capture() as statements:
+                self.statement(parts.body)
+            self._check_whole(statements, cursor)
+            self.out.extend(statements)
+
+    def _check_whole(self, statements: list[Stmt], cursor: Cursor) -> None:
+        if any(isinstance(s, Break | Continue) for s in own_level(tuple(statements))):
+            self.fail("`break` and `continue` are not supported in a loop that has to be written out by turns", cursor)
+
+    def _alternating_loop(self, parts: ForParts, head: Counted, before: list[Pointing], cursor: Cursor) -> bool:
+        bounds = fold.int_value(head.start), fold.int_value(head.stop)
+        if bounds[0] is None or bounds[1] is None:
+            what = "a loop that swaps buffers needs a trip count known at compile time"
+            raise PointerChoiceError(what, self.source.place(cursor))
+        trips = max(0, -(-(bounds[1] - bounds[0]) // head.step))
+        repoint(before)
+        turns: list[_Turn] = []
+        states: list[list[Pointing]] = []
+        while not turns or moved(before):
+            if len(turns) == MAX_PERIOD:
+                what = f"the buffers of this loop are not back in their places after {MAX_PERIOD} turns"
+                raise PointerChoiceError(what, self.source.place(cursor))
+            var = self.loop_variable(head.declared.spelling, head.ty)
+            turns.append(_Turn(var, bounds[0] + len(turns) * head.step, self._turn_of(parts, head, var, cursor)))
+            states.append(now(before))
+        period = len(turns)
+        loop = self._round_loop(turns, trips // period, head)
         if trips >= period:
-            self.out.append(For(round_.name, Ty.I32, fold.i32(0), fold.i32(trips // period), 1, tuple(body)))
+            self.out.append(loop)
         for turn in range(trips % period):
-            var, statements = turns[turn]
+            var, _, statements = turns[turn]
             last = fold.const(bounds[0] + (trips - trips % period + turn) * head.step, head.ty)
             self.out.extend(substitute(tuple(statements), {var.name: last}))
-            self._repoint(states[turn])
+            repoint(states[turn])
+        self.forget_changes(cursor)
         return True
 
-    def _unrolled_loop(self, parts: ForParts, head: Counted) -> bool:
+    def _unrolled_loop(self, parts: ForParts, head: Counted, cursor: Cursor) -> bool:
         """Write out a short host loop whose body can only be translated for a known value of its variable."""
         start, stop = fold.int_value(head.start), fold.int_value(head.stop)
         if start is None or stop is None or len(range(start, stop, head.step)) > MAX_UNROLLED:
             return False
-        for value in range(start, stop, head.step):
-            self.frame.bindings[head.declared.hash] = Fixed(fold.const(value, head.ty))
-            self.statement(parts.body)
+        self._written_out(parts, head, range(start, stop, head.step), cursor)
         return True
 
-    def _turn(self, parts: ForParts, head: Counted) -> tuple[Var, list[Stmt]]:
-        var = self.loop_variable(head.declared.spelling, head.ty)
+    def _turn_of(self, parts: ForParts, head: Counted, var: Var, cursor: Cursor) -> list[Stmt]:
         self.frame.bindings[head.declared.hash] = Fixed(var)
-        with self.capture() as statements:
-            self.statement(parts.body)
-        return var, statements
+        self._turning.append(head.declared.spelling)
+        try:
+            with self.capture() as statements:
+                self.statement(parts.body)
+        finally:
+            self._turning.pop()
+        self._check_whole(statements, cursor)
+        return statements
 
-    def _pointing(self) -> dict[int, _Pointing]:
-        return {
-            key: _Pointing(b.buffer, b.offset) for key, b in self.frame.bindings.items() if isinstance(b, PointerVar)
-        }
 
-    def _repoint(self, state: dict[int, _Pointing]) -> None:
-        for key, (buffer, offset) in state.items():
-            binding = self.frame.bindings[key]
-            if isinstance(binding, PointerVar):
-                binding.buffer, binding.offset = buffer, offset
+def _value_at(cond: Expr, name: str, number: int) -> fold.Number | None:
+    """The value of a condition for one value of the only variable in it."""
+    ty = next(n.ty for n in walk(cond) if isinstance(n, Var))
+    return fold.value(fold.refold(substitute_expr(cond, {name: fold.const(number, ty)})))
 
 
 def _divide(size: Expr, width: int) -> Expr | None:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
 from fabrica_agent.cuda import source as cu
-from fabrica_agent.cuda.expressions import SCALAR_NODES, Expressions, to_index
+from fabrica_agent.cuda.expressions import SCALAR_NODES, Expressions, each, to_index
 from fabrica_agent.cuda.source import Cursor
 from fabrica_agent.cuda.types import ctype, scalar_count
 from fabrica_agent.cuda.values import (
     Aggregate,
     ArrayType,
     ArrayVar,
+    Binding,
+    BufferName,
+    Chosen,
+    ChosenPlace,
+    Closure,
     CType,
     Element,
     Fixed,
+    Frame,
     Opaque,
+    Place,
     Pointer,
+    PointerVar,
     ScalarType,
+    Selector,
+    StructVar,
     Value,
 )  # fmt: skip
 from fabrica_agent.lowering import fold
@@ -28,6 +41,8 @@ from fabrica_agent.lowering.ir import (
     Load,
     Op,
     Ty,
+    UnsupportedError,
+    Var,
     walk,
 )  # fmt: skip
 
@@ -40,6 +55,36 @@ _OPERATORS = {
 class Operators(Expressions):
     """Operator part of the translator."""
 
+    def settled(self, cond: Expr) -> fold.Number | None:
+        """The value of a condition where it is known while translating."""
+        return fold.value(cond)
+
+    def chosen_by(self, cond: Expr, cursor: Cursor) -> Expr:
+        """The condition that chooses between pointers, computed now."""
+        return self.save(cond, "chosen")
+
+    def pointing(self) -> list[Pointing]:
+        """Where all pointer variables that code at this point can change now point."""
+        found: dict[int, Pointing] = {}
+        todo: list[Frame] = [self.frame]
+        seen: set[int] = set()
+        bindings = list(self.globals.values())
+        while todo:
+            frame = todo.pop()
+            if id(frame) in seen:
+                continue
+            seen.add(id(frame))
+            inside = [*frame.bindings.values()]
+            inside += frame.this.fields.values() if frame.this is not None else ()
+            inside += (frame.result,) if frame.result is not None else ()
+            bindings += inside
+            todo += [b.value.frame for b in inside if isinstance(b, Fixed) and isinstance(b.value, Closure)]
+            todo += [frame.outer] if frame.outer is not None else []
+        for binding in bindings:
+            for variable in _pointers(binding):
+                found[id(variable)] = _pointing(variable)
+        return list(found.values())
+
     def _binary_operator(self, cursor: Cursor) -> Value:
         op = cu.binary_operator(cursor)
         left, right = cu.kids(cursor)
@@ -51,14 +96,14 @@ class Operators(Expressions):
                 )
             place = self.place(left)
             self.write(place, value, cursor)
-            return self.read(place, cursor) if not isinstance(place, Element) else value
+            return self.read(place, cursor) if not isinstance(place, Element | ChosenPlace) else value
         if op == ",":
             self.value(left)
             return self.value(right)
         if op in ("&&", "||"):
             return self._short_circuit(op, left, right)
         a, b = self.operands([left, right])
-        if isinstance(a, Pointer | Opaque) or isinstance(b, Pointer | Opaque):
+        if isinstance(a, Pointer | Chosen | Opaque) or isinstance(b, Pointer | Chosen | Opaque):
             return self._pointer_arithmetic(op, a, b, cursor)
         x, y = self.scalar_from(a, cursor), self.scalar_from(b, cursor)
         return self.arithmetic(_OPERATORS[op], x, y, ctype(cursor.type), cursor)
@@ -75,9 +120,12 @@ class Operators(Expressions):
 
     def _short_circuit(self, op: str, left: Cursor, right: Cursor) -> Expr:
         a = self.condition(left)
+        before = self.pointing()
         with self.capture() as effects:
             b = self.condition(right)
         self.forget_changes(right)
+        if moved(before):
+            self.fail(f"moving a pointer to another array after {op} is not supported", right)
         combine = fold.logical_and if op == "&&" else fold.logical_or
         if not effects:
             return combine(a, b)
@@ -94,6 +142,18 @@ class Operators(Expressions):
         return var
 
     def _pointer_arithmetic(self, op: str, a: Value, b: Value, cursor: Cursor) -> Value:
+        if isinstance(a, Chosen):
+            if op in ("+", "-") and isinstance(b, SCALAR_NODES):
+                # Null stays null: a program doesn't use what it would compute from it.
+                by = self.scalar_from(b, cursor)
+                return each(a, lambda p: self._advance(p, by, op, cursor))
+            yes, no = (self._pointer_arithmetic(op, p, b, cursor) for p in (a.yes, a.no))
+            return self.either(a.cond, yes, no, cursor)
+        if isinstance(b, Chosen):
+            if op == "+":
+                return self._pointer_arithmetic(op, b, a, cursor)
+            yes, no = (self._pointer_arithmetic(op, a, p, cursor) for p in (b.yes, b.no))
+            return self.either(b.cond, yes, no, cursor)
         if op in ("==", "!=") and (isinstance(a, Opaque) or isinstance(b, Opaque)):
             same = isinstance(a, Opaque) and isinstance(b, Opaque)
             return fold.const(same == (op == "=="), Ty.BOOL)
@@ -103,6 +163,8 @@ class Operators(Expressions):
                     return fold.binary(_OPERATORS[op], a.offset, b.offset, Ty.BOOL)
                 stride = fold.i32(scalar_count(a.target) or 1)
                 return fold.binary(Op.DIV, fold.binary(Op.SUB, a.offset, b.offset, Ty.I32), stride, Ty.I32)
+            if op in ("==", "!="):
+                return fold.const(op == "!=", Ty.BOOL)
             self.fail("comparing pointers into different arrays is not supported", cursor)
         if isinstance(b, Pointer) and op == "+":
             a, b = b, a
@@ -122,17 +184,25 @@ class Operators(Expressions):
         left, right = cu.kids(cursor)
         value = self.value(right)
         place = self.place(left)
-        if isinstance(place, Element):
-            place.offset = self._stable(place.offset)
+        self._fasten(place)
         old = self.read(place, cursor)
-        if isinstance(old, Pointer):
-            self.write(place, self._advance(old, self.scalar_from(value, cursor), op, cursor), cursor)
+        if isinstance(old, Pointer | Chosen):
+            by = self.scalar_from(value, cursor)
+            self.write(place, each(old, lambda p: self._advance(p, by, op, cursor)), cursor)
             return self.read(place, cursor)
         x, y = self.scalar_from(old, cursor), self.scalar_from(value, cursor)
         common = usual_type(x.ty, y.ty) if op not in ("<<", ">>") else promoted(x.ty)
         new = self.arithmetic(_OPERATORS[op], fold.cast(x, common), fold.cast(y, common), ScalarType(common), cursor)
         self.write(place, fold.cast(new, x.ty), cursor)
         return self.read(place, cursor)
+
+    def _fasten(self, place: Place) -> None:
+        """Make a place that is read and then written the same one both times."""
+        if isinstance(place, Element):
+            place.offset = self._stable(place.offset)
+        elif isinstance(place, ChosenPlace):
+            self._fasten(place.yes)
+            self._fasten(place.no)
 
     def _stable(self, offset: Expr) -> Expr:
         """An index that is used twice: saved when reading it costs a memory access."""
@@ -160,10 +230,10 @@ class Operators(Expressions):
         place = self.place(below)
         old = self.read(place, cursor)
         sign = "+" if op.endswith("++") else "-"
-        if isinstance(old, Pointer):
+        if isinstance(old, Pointer | Chosen):
             if op.startswith("post"):
-                old = Pointer(old.buffer, self._copy(old.offset), old.target)
-            self.write(place, self._advance(old, fold.i32(1), sign, cursor), cursor)
+                old = each(old, lambda p: Pointer(p.buffer, self._copy(p.offset), p.target))
+            self.write(place, each(old, lambda p: self._advance(p, fold.i32(1), sign, cursor)), cursor)
         else:
             x = self.scalar_from(old, cursor)
             if op.startswith("post"):
@@ -180,8 +250,12 @@ class Operators(Expressions):
         return var
 
     def _address(self, below: Cursor, cursor: Cursor) -> Value:
-        place = self.place(below)
+        return self._address_of(self.place(below), cursor)
+
+    def _address_of(self, place: Place, cursor: Cursor) -> Value:
         match place:
+            case ChosenPlace(cond=cond, yes=yes, no=no):
+                return self.either(cond, self._address_of(yes, cursor), self._address_of(no, cursor), cursor)
             case Element(buffer=buffer, offset=offset, type=t):
                 return Pointer(buffer, offset, t)
             case ArrayVar(buffer=buffer, type=t):
@@ -190,22 +264,44 @@ class Operators(Expressions):
                 return p
         self.fail("taking the address of a local variable is not supported", cursor)
 
+    def either_place(self, cursor: Cursor) -> Place:
+        """The place that a conditional expression names."""
+        test, yes, no = cu.kids(cursor)
+        cond = self.condition(test)
+        known = self.settled(cond)
+        if known is not None:
+            return self.place(yes if known else no)
+        with self.capture() as effects:
+            a, b = self.place(yes), self.place(no)
+        if effects or not isinstance(a, Element | ChosenPlace) or not isinstance(b, Element | ChosenPlace):
+            self.fail("choosing between these two places is not supported", cursor)
+        cond = self.chosen_by(cond, cursor)
+        return ChosenPlace(cond, a, b)
+
     def _conditional_operator(self, cursor: Cursor) -> Value:
         test, yes, no = cu.kids(cursor)
         cond = self.condition(test)
-        known = fold.value(cond)
+        known = self.settled(cond)
         if known is not None:
             return self.value(yes if known else no)
+        before = self.pointing()
         with self.capture() as effects_a:
             a = self.value(yes)
         self.forget_changes(yes)
         with self.capture() as effects_b:
             b = self.value(no)
         self.forget_changes(no)
+        if moved(before):
+            self.fail("moving a pointer to another array inside a conditional expression is not supported", cursor)
         if isinstance(a, Pointer) and isinstance(b, Pointer) and a.buffer == b.buffer:
             return Pointer(a.buffer, fold.select(cond, a.offset, b.offset), a.target)
-        if isinstance(a, Pointer | Opaque) and isinstance(b, Pointer | Opaque):
-            self.fail("choosing between two arrays at run time is not supported", cursor)
+        if isinstance(a, Pointer | Chosen | Opaque) and isinstance(b, Pointer | Chosen | Opaque):
+            if isinstance(a, Opaque) and isinstance(b, Opaque):
+                self.fail("choosing between two values of this type is not supported", cursor)
+            cond = self.chosen_by(cond, cursor)
+            if effects_a or effects_b:
+                self.out.append(If(cond, tuple(effects_a), tuple(effects_b)))
+            return self.either(cond, a, b, cursor)
         if isinstance(a, Aggregate) and isinstance(b, Aggregate) and not effects_a and not effects_b:
             cond = self.save(cond)
             pairs = {n: (a.fields[n], b.fields[n]) for n in a.fields}
@@ -221,6 +317,47 @@ class Operators(Expressions):
         var = self.fresh("choice", x.ty)
         self.out.append(If(cond, (*effects_a, Assign(var.name, x)), (*effects_b, Assign(var.name, fold.cast(y, x.ty)))))
         return var
+
+
+class Pointing(NamedTuple):
+    """Where a pointer variable points at one point of the translation."""
+
+    variable: PointerVar
+    buffer: BufferName
+    offset: Var | None
+    selector: Selector | None
+
+
+class PointerChoiceError(UnsupportedError):
+    """Which array a pointer of a loop points into depends on the turn."""
+
+
+def moved(before: Sequence[Pointing]) -> bool:
+    """Whether some pointer variable points into other arrays than before, or keeps its offset elsewhere."""
+    return any((p.variable.buffer, p.variable.offset) != (p.buffer, p.offset) for p in before)
+
+
+def now(before: Sequence[Pointing]) -> list[Pointing]:
+    """Where the same variables point now."""
+    return [_pointing(p.variable) for p in before]
+
+
+def _pointing(variable: PointerVar) -> Pointing:
+    return Pointing(variable, variable.buffer, variable.offset, variable.selector)
+
+
+def repoint(before: Sequence[Pointing]) -> None:
+    """Go back to an earlier state of the pointer variables."""
+    for p in before:
+        p.variable.buffer, p.variable.offset, p.variable.selector = p.buffer, p.offset, p.selector
+
+
+def _pointers(binding: Binding) -> Iterator[PointerVar]:
+    if isinstance(binding, PointerVar):
+        yield binding
+    elif isinstance(binding, StructVar):
+        for part in binding.fields.values():
+            yield from _pointers(part)
 
 
 def promoted(ty: Ty) -> Ty:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from fabrica_agent.cuda import source as cu
-from fabrica_agent.cuda.expressions import SCALAR_NODES, is_pure
+from fabrica_agent.cuda.expressions import SCALAR_NODES, buffers_in, is_pure, number_of, selected
 from fabrica_agent.cuda.mutation import Mutation, mutation
-from fabrica_agent.cuda.operators import Operators
+from fabrica_agent.cuda.operators import Operators, PointerChoiceError, Pointing, moved, now, repoint
 from fabrica_agent.cuda.source import Cursor
 from fabrica_agent.cuda.types import ctype, is_reference, scalar_count, scalar_of
 from fabrica_agent.cuda.values import (
@@ -16,6 +17,9 @@ from fabrica_agent.cuda.values import (
     ArrayType,
     ArrayVar,
     Binding,
+    BufferName,
+    Chosen,
+    ChosenPlace,
     Closure,
     CType,
     Element,
@@ -29,9 +33,11 @@ from fabrica_agent.cuda.values import (
     Reinterpreted,
     ScalarType,
     ScalarVar,
+    Selector,
     StructType,
     StructVar,
     Value,
+    Which,
 )  # fmt: skip
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import (
@@ -47,6 +53,7 @@ from fabrica_agent.lowering.ir import (
     Op,
     Return,
     Space,
+    Stmt,
     Store,
     Ty,
     Var,
@@ -58,6 +65,10 @@ from fabrica_agent.lowering.ir import (
     walk_stmts,
     written_buffers,
 )  # fmt: skip
+
+T = TypeVar("T")
+MAX_ARRAYS = 4
+"""Arrays between which a loop may move a pointer."""
 
 
 class Counted(NamedTuple):
@@ -128,10 +139,7 @@ class Statements(Operators):
             self.frame.bindings[cursor.hash] = self.shared(cursor, t)
             return
         if is_reference(cursor.type) and initial is not None:
-            place = self.place(initial)
-            if isinstance(place, Element):
-                place = Element(place.buffer, self.save(place.offset), place.type)
-            self.frame.bindings[cursor.hash] = place
+            self.frame.bindings[cursor.hash] = self.referred(self.place(initial))
             return
         if isinstance(t, ArrayType):
             self.frame.bindings[cursor.hash] = self._local_array(cursor, t, initial)
@@ -175,9 +183,17 @@ class Statements(Operators):
             return var
         if isinstance(value, Aggregate):
             return Aggregate({n: self._frozen(v, f"{name}_{n}") for n, v in value.fields.items()})
-        if isinstance(value, Pointer):
-            return Pointer(value.buffer, self.save(value.offset, f"{name}_offset"), value.target)
+        if isinstance(value, Pointer | Chosen):
+            return self.frozen_address(value, f"{name}_offset")
         return value
+
+    def referred(self, place: Binding) -> Binding:
+        """What a reference to a place is bound to: an element keeps its index."""
+        if isinstance(place, Element):
+            return Element(place.buffer, self.save(place.offset), place.type)
+        if isinstance(place, ChosenPlace):
+            return ChosenPlace(place.cond, self.referred(place.yes), self.referred(place.no))
+        return place
 
     def variable(self, name: str, t: CType, cursor: Cursor, *, in_memory: bool = False) -> Binding:
         """A new mutable variable of a type."""
@@ -252,21 +268,96 @@ class Statements(Operators):
             declaration = below.pop(0)
             self.statement(declaration) if declaration.kind.name == "DECL_STMT" else self.declare(declaration)
         cond = self.condition(below[0])
-        known = fold.value(cond)
+        known = self.settled(cond)
         if known is not None:
             taken = below[1] if known else (below[2] if len(below) > 2 else None)
             if taken is not None:
                 self.statement(taken)
             return
+        before = self.pointing()
         then = self.block(below[1])
         self.forget_changes(below[1])
+        after = now(before)
+        _restart(before)
         other = self.block(below[2]) if len(below) > 2 else ()
         if len(below) > 2:
             self.forget_changes(below[2])
+        if moved(after):
+            cond = self.chosen_by(cond, cursor)
+            then, other = self._meet(cond, after, then, other)
         if then:
             self.out.append(If(cond, then, other))
         elif other:
             self.out.append(If(fold.logical_not(cond), other))
+
+    def _meet(self, cond: Expr, after: list[Pointing], then: Body, other: Body) -> tuple[Body, Body]:
+        """Let pointer variables that two branches leave different be chosen from there on, their offsets in one place.
+
+        Args:
+            cond: Where it holds, the first branch was taken.
+            after: How the first branch left them; the second one has just been translated.
+            then: The first branch.
+            other: The second branch.
+        """
+        for p in after:
+            variable = p.variable
+            if variable.offset != p.offset:
+                shared = p.offset or variable.offset
+                assert shared is not None
+                zero = fold.i32(0)
+                if p.offset is None and p.buffer is not None:
+                    then = (*then, Assign(shared.name, zero))
+                if variable.offset != shared and variable.buffer is not None:
+                    other = (*other, Assign(shared.name, variable.offset or zero))
+                variable.offset = shared
+            if variable.buffer != p.buffer:
+                variable.buffer, variable.selector = Which(cond, p.buffer, variable.buffer), None
+        return then, other
+
+    def looped(self, turn: Callable[[], T], cursor: Cursor) -> T:
+        """Translate the body of a loop; pointers that it moves to other arrays get a selector before it."""
+        while True:
+            before = self.pointing()
+            translated = turn()
+            if not self._number(before, cursor):
+                return translated
+
+    def numbers_pointers(self) -> bool:
+        """Whether loops give selectors to the pointers that they move."""
+        return True
+
+    def _number(self, before: list[Pointing], cursor: Cursor) -> bool:
+        """Give selectors to the pointers that are not where they were before; False when there are none.
+
+        What had no array yet may get one. An offset that starts to be kept in a variable is there from the beginning.
+        """
+        moving: list[tuple[Pointing, tuple[str | None, ...]]] = []
+        for p in before:
+            variable = p.variable
+            fresh = p.buffer is None and isinstance(variable.buffer, str)
+            if not fresh and (variable.buffer, variable.offset) != (p.buffer, p.offset):
+                moving.append((p, tuple(dict.fromkeys((*buffers_in(p.buffer), *buffers_in(variable.buffer))))))
+        if not moving or (not self.numbers_pointers() and not self._by_turns(cursor)):
+            return False
+        repoint(before)
+        for p, among in moving:
+            if len(among) > MAX_ARRAYS:
+                self.fail(f"a pointer that moves between more than {MAX_ARRAYS} arrays is not supported", cursor)
+            if p.variable.offset is None:
+                p.variable.offset = self.fresh("offset", Ty.I32)
+                self.out.append(Assign(p.variable.offset.name, fold.i32(0)))
+            if len(among) > 1:
+                selector = Selector(self.fresh("array", Ty.I32), among)
+                self.out.append(Assign(selector.number.name, number_of(p.buffer, among)))
+                p.variable.buffer, p.variable.selector = selected(selector), selector
+        return True
+
+    def _by_turns(self, cursor: Cursor) -> bool:
+        """Whether this is no counted loop, which could be written out by turns: then give up for now."""
+        if cursor.kind.name == "FOR_STMT":
+            return False
+        what = "a pointer that is in another array after each turn is not supported in this loop"
+        raise PointerChoiceError(what, self.source.place(cursor))
 
     def _for_stmt(self, cursor: Cursor) -> None:
         parts = self._for_parts(cursor)
@@ -376,8 +467,11 @@ class Statements(Operators):
         """Emit a `For`; False (and nothing emitted) when the body changes the bound."""
         var = self.loop_variable(head.declared.spelling, head.ty)
         self.frame.bindings[head.declared.hash] = Fixed(var)
-        body = self.block(parts.body)
+        before, length = self.pointing(), len(self.out)
+        body = self.looped(lambda: self.block(parts.body), cursor)
         if not _invariant(head.stop, body):
+            repoint(before)
+            del self.out[length:]
             return False
         self.out.append(For(var.name, head.ty, head.start, head.stop, head.step, body))
         self.forget_changes(cursor)
@@ -397,12 +491,16 @@ class Statements(Operators):
         self.forget_changes(cursor)
 
     def _while(self, cond: Cursor | None, body: Cursor, step: Cursor | None) -> None:
-        with self.capture() as effects:
-            test = fold.TRUE if cond is None else self.condition(cond)
-        translated = self.block(body)
-        with self.capture() as stepping:
-            if step is not None:
-                self.value(step)
+        def turn() -> tuple[list[Stmt], Expr, Body, list[Stmt]]:
+            with self.capture() as effects:
+                test = fold.TRUE if cond is None else self.condition(cond)
+            translated = self.block(body)
+            with self.capture() as stepping:
+                if step is not None:
+                    self.value(step)
+            return effects, test, translated, stepping
+
+        effects, test, translated, stepping = self.looped(turn, body)
         if effects:
             leave: Body = (*effects, If(fold.logical_not(test), (Break(),)))
             self.out.append(While(fold.TRUE, leave + translated, tuple(stepping)))
@@ -412,14 +510,22 @@ class Statements(Operators):
     def _do_stmt(self, cursor: Cursor) -> None:
         body, cond = cu.kids(cursor)
         self.forget_changes(cursor)
-        translated = self.block(body)
-        with self.capture() as effects:
-            test = self.condition(cond)
+        before = self.pointing()
+
+        def turn() -> tuple[Body, list[Stmt], Expr]:
+            translated = self.block(body)
+            with self.capture() as effects:
+                test = self.condition(cond)
+            return translated, effects, test
+
+        translated, effects, test = turn()
         again = fold.value(test)
         leaves = any(isinstance(s, Break | Continue) for s in own_level(translated))
         if again is not None and not again and not leaves:
             self.out.extend(translated)
             return
+        if self._number(before, cursor):
+            translated, effects, test = self.looped(turn, cursor)
         if any(isinstance(s, Continue) for s in own_level(translated)):
             # `continue` goes to the condition, so that is what is computed between two iterations.
             another = self.fresh("another", Ty.BOOL)
@@ -439,9 +545,21 @@ class Statements(Operators):
         below = cu.kids(cursor)
         if below:
             value = self.value(below[0])
-            if self.frame.result is not None and not isinstance(value, Opaque | Closure):
+            if isinstance(self.frame.result, PointerVar):
+                self._return_pointer(self.frame.result, value, cursor)
+            elif self.frame.result is not None and not isinstance(value, Opaque | Closure):
                 self.write(self.frame.result, value, cursor)
         self.out.append(Return())
+
+    def _return_pointer(self, result: PointerVar, value: Value, cursor: Cursor) -> None:
+        """One of several returns: it is reached where no earlier one was, so it takes what has no array yet."""
+        if not isinstance(value, Pointer | Chosen):
+            self.fail("returning a null pointer at one of several places is not supported", cursor)
+        earlier = result.buffer
+        if result.offset is None:
+            result.offset = self.fresh("offset", Ty.I32)
+        self.write(result, value, cursor)
+        result.buffer, result.selector = _filled(earlier, result.buffer), None
 
     def _switch_stmt(self, cursor: Cursor) -> None:
         subject = self.save(self.scalar(cu.kids(cursor)[0]), "subject")
@@ -458,8 +576,25 @@ class Statements(Operators):
             if statement.kind.name in ("BREAK_STMT", "RETURN_STMT") or _ends_in_break(statement):
                 cases[-1].ends = True
                 cases.append(_Case())
-        arms = [(None if c.default else c.labels, self._arm(_run_on(cases[k:]))) for k, c in enumerate(cases) if c.used]
+        used = [(c, _run_on(cases[k:])) for k, c in enumerate(cases) if c.used]
+        arms = self.looped(lambda: [(None if c.default else c.labels, a) for c, a in self._arms(used)], cursor)
         self._emit_switch(subject, arms)
+
+    def _arms(self, cases: list[tuple[_Case, list[Cursor]]]) -> list[tuple[_Case, Body]]:
+        """The arms of a switch; a pointer variable is left with everything that they let it point into."""
+        before = self.pointing()
+        arms: list[tuple[_Case, Body]] = []
+        ends: list[list[Pointing]] = []
+        for case, statements in cases:
+            _restart(before)
+            arms.append((case, self._arm(statements)))
+            ends.append(now(before))
+        for k, p in enumerate(before):
+            for end in ends:
+                p.variable.offset = p.variable.offset or end[k].offset
+                if end[k].buffer != p.variable.buffer:
+                    p.variable.buffer, p.variable.selector = Which(fold.TRUE, p.variable.buffer, end[k].buffer), None
+        return arms
 
     def _arm(self, statements: list[Cursor]) -> Body:
         body = self._arm_body(statements)
@@ -490,6 +625,21 @@ class Statements(Operators):
                 cond = fold.logical_or(cond, fold.binary(Op.EQ, subject, fold.cast(label, subject.ty), Ty.BOOL))
             chain = (If(cond, _left_early(body), chain),)
         self.out.extend(chain)
+
+
+def _restart(before: list[Pointing]) -> None:
+    """Let another branch start where the first one did; the offset of a pointer without array is kept in one place."""
+    for p in before:
+        p.variable.buffer, p.variable.selector = p.buffer, p.selector
+        if p.buffer is not None:
+            p.variable.offset = p.offset
+
+
+def _filled(earlier: BufferName, later: BufferName) -> BufferName:
+    if isinstance(earlier, Which):
+        yes, no = _filled(earlier.yes, later), _filled(earlier.no, later)
+        return yes if yes == no else Which(earlier.cond, yes, no)
+    return later if earlier is None else earlier
 
 
 def _left_early(body: Body) -> Body:

@@ -18,6 +18,7 @@ from fabrica_agent.cuda.values import (
     ArrayType,
     ArrayVar,
     Binding,
+    Chosen,
     Closure,
     CType,
     Element,
@@ -107,6 +108,7 @@ class Translator(HostCalls):
     """Translates one entry function and everything it calls."""
 
     def __init__(self, source: CudaSource) -> None:
+        super().__init__()
         self.source = source
         self.frame = Frame()
         self.out = []
@@ -291,11 +293,19 @@ class Translator(HostCalls):
         if name == "__builtin_inff":
             return fold.const(float("inf"), Ty.F32)
         if name in HANDLERS:
-            return HANDLERS[name](self, cursor, self.operands(arguments))
+            return self._intrinsic(name, self.operands(arguments), cursor)
         definition = callee.get_definition()
         if definition is not None and cu.body_of(definition) is not None:
             return self.inline(definition, arguments, cursor)
         self.fail(f"function {name} is not supported", cursor)
+
+    def _intrinsic(self, name: str, values: list[Value], cursor: Cursor) -> Value:
+        at = next((k for k, v in enumerate(values) if isinstance(v, Chosen)), None)
+        if at is not None:
+            chosen, before, after = values[at], values[:at], values[at + 1 :]
+            assert isinstance(chosen, Chosen)
+            return self.by_cases(chosen, lambda p: self._intrinsic(name, [*before, p, *after], cursor), cursor)
+        return HANDLERS[name](self, cursor, values)
 
     def _construct(self, cursor: Cursor, constructor: Cursor) -> Value:
         target = ctype(cursor.type)
@@ -424,15 +434,12 @@ class Translator(HostCalls):
     def _pass(self, parameter: Cursor, argument: Cursor, changes: Mutation) -> Binding:
         t = ctype(parameter.type)
         if is_reference(parameter.type):
-            place = self.place(argument)
-            if isinstance(place, Element):
-                return Element(place.buffer, self.save(place.offset), place.type)
-            return place
+            return self.referred(self.place(argument))
         value = self.convert(self.value(argument), t, argument)
         changed = parameter.hash in changes.assigned
-        if isinstance(value, Closure | Opaque) or (isinstance(value, Pointer) and not changed):
-            if isinstance(value, Pointer):
-                value = Pointer(value.buffer, self.save(value.offset), value.target)
+        if isinstance(value, Closure | Opaque) or (isinstance(value, Pointer | Chosen) and not changed):
+            if isinstance(value, Pointer | Chosen):
+                value = self.frozen_address(value)
             return Fixed(value)
         if not changed and parameter.hash not in changes.addressed:
             return Fixed(self._frozen(value, parameter.spelling))
@@ -477,8 +484,8 @@ class Translator(HostCalls):
         value = self.convert(self.value(argument), t, argument)
         if isinstance(value, SCALAR_NODES | Aggregate):
             value = self._frozen(value, parameter.spelling)
-        elif isinstance(value, Pointer):
-            value = Pointer(value.buffer, self.save(value.offset), value.target)
+        elif isinstance(value, Pointer | Chosen):
+            value = self.frozen_address(value)
         if parameter.hash not in changes.assigned | changes.addressed or isinstance(value, Closure | Opaque):
             return Fixed(value)
         variable = self.variable(parameter.spelling, t, parameter)

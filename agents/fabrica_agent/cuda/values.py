@@ -63,6 +63,18 @@ class Pointer:
     target: CType
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A pointer that is `yes` where `cond` holds and `no` elsewhere; either may be null, but not both.
+
+    `cond` is pure or a variable of its own, so that it means the same wherever the pointer is used.
+    """
+
+    cond: Expr
+    yes: Address
+    no: Address
+
+
 @dataclass(slots=True)
 class Aggregate:
     """A struct value: its field values by name."""
@@ -92,7 +104,8 @@ class RawMemory:
     bytes: Expr
 
 
-Value = Expr | Pointer | Aggregate | Closure | Opaque | RawMemory
+Address = Pointer | Chosen | Opaque
+Value = Expr | Pointer | Chosen | Aggregate | Closure | Opaque | RawMemory
 
 
 # --------------------------------------------------------------------------------------------------- bindings
@@ -106,13 +119,38 @@ class ScalarVar:
     known: Expr | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Which:
+    """The buffer of a pointer variable that branches left different: `yes` where `cond` holds, else `no`."""
+
+    cond: Expr
+    yes: BufferName
+    no: BufferName
+
+
+BufferName = str | Which | None
+"""What a pointer variable points into; None before it points anywhere, and for null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """An I32 variable with the number of the buffer, in a list of buffers, that a pointer variable points into."""
+
+    number: Var
+    among: tuple[str | None, ...]
+
+
 @dataclass(slots=True)
 class PointerVar:
-    """A mutable pointer: the buffer is known statically, the offset lives in an I32 variable."""
+    """A mutable pointer: the buffer is known statically (or which ones and when), the offset is in an I32 variable.
+
+    With a selector, `buffer` says the same in its terms.
+    """
 
     target: CType
-    buffer: str | None = None
+    buffer: BufferName = None
     offset: Var | None = None
+    selector: Selector | None = None
 
 
 @dataclass(slots=True)
@@ -148,6 +186,15 @@ class Element:
 
 
 @dataclass(slots=True)
+class ChosenPlace:
+    """One of two places in memory: what a `Chosen` pointer points to."""
+
+    cond: Expr
+    yes: Place
+    no: Place
+
+
+@dataclass(slots=True)
 class Reinterpreted:
     """A field of a union: the bits of a variable, as another type of the same width."""
 
@@ -155,7 +202,7 @@ class Reinterpreted:
     ty: Ty
 
 
-Binding = Reinterpreted | ScalarVar | PointerVar | StructVar | ArrayVar | Fixed | Element
+Binding = Reinterpreted | ScalarVar | PointerVar | StructVar | ArrayVar | Fixed | Element | ChosenPlace
 Place = Binding
 
 

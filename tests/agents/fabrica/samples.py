@@ -279,6 +279,58 @@ def _levels(a: Arrays, s: Mapping[str, int]) -> Arrays:
     return {"dist": np.array([found.get(v, -1) for v in range(s["n"])])}
 
 
+def _smooth(a: Arrays, s: Mapping[str, int]) -> Arrays:
+    y = _d(a["x"])
+    for _ in range(s["steps"]):
+        y = np.convolve(y, [0.25, 0.5, 0.25], "same")
+    return {"y": y}
+
+
+def _branches(a: Arrays, s: Mapping[str, int]) -> Arrays:
+    x, y = _d(a["a"]), _d(a["b"])
+    for it in range(s["steps"]):
+        if it % 2:
+            x = 0.5 * np.roll(y, -it) + 1
+        else:
+            y = 0.5 * np.roll(x, -it) + 1
+    turned = False
+    for it in range(1, s["steps"] + 1):
+        turned ^= it % 2 == 0
+        if turned:
+            x = 0.5 * np.roll(y, -2) + 1
+        else:
+            y = 0.5 * np.roll(x, -2) + 1
+    return {"a": x, "b": y}
+
+
+def _counted_late(a: Arrays, s: Mapping[str, int]) -> Arrays:
+    now = _d(a["x"])
+    for t in (*range(int(a["count"][0])), 3, 2, 1):
+        now = 0.5 * now + t
+    return {"y": now}
+
+
+def _select(a: Arrays, s: Mapping[str, int]) -> Arrays:
+    n = s["n"]
+    x, y = _d(a["x"]), _d(a["y"])
+    low, high = _d(a["low"]), _d(a["high"])
+    for i in range(n):
+        out = low if i % 2 else high
+        out[i + 1] = 2 * max(x[i], y[i]) + (y[1] if i > n // 2 else x[0])
+        (low if y[i] > 0 else high)[i + n + 1] = x[i] if x[i] < 0 else y[i % 8]
+        high[i + 2 * n + 1] = (x[i], y[i + 1], x[i + 2])[i % 3] + (i % 3 == 2)
+        (low if i % 4 < 2 else high)[0] += 1
+        high[0] += x[0] if i % 5 == 0 else y[0] if i % 5 == 3 else y[i // 8 * 8]
+        last = -1.0
+        for k in range(4):
+            if x[(i + k) % n] > 1:
+                last = (x if k % 2 else y)[k]
+            if y[(i + k) % n] > 1.5:
+                break
+        low[i + 2 * n + 1] = last
+    return {"low": low, "high": high}
+
+
 SAMPLES: tuple[Sample, ...] = (
     Sample(
         "vector_add", {"n": 300}, _make(a=_normal("n"), b=_normal("n"), c=_empty("n")), ("c",),
@@ -573,6 +625,24 @@ SAMPLES: tuple[Sample, ...] = (
             "adj": (rng.random((s["n"], s["n"])) < 0.2).astype(np.int32), "dist": np.full(s["n"], 7, np.int32)
         },
         ("dist",), _levels, rtol=0, atol=0.5,
+    ),
+    Sample("pingpong_parity", {"n": 20, "steps": 12}, _make(x=_normal("n"), y=_empty("n")), ("y",), _smooth),
+    Sample("pingpong_branches", {"n": 40, "steps": 11}, _make(a=_normal("n"), b=_normal("n")), ("a", "b"), _branches),
+    Sample(
+        "pingpong_counted_late", {"n": 20},
+        _make(x=_normal("n"), y=_empty("n"), count=lambda rng, s: np.array([5], np.int32)), ("y",), _counted_late,
+    ),
+    Sample(
+        "pointer_select", {"n": 24},
+        lambda rng, s: {
+            **{name: rng.standard_normal(s["n"] + 4).astype(np.float32) for name in "xy"},
+            **{name: np.zeros(3 * s["n"] + 2, np.float32) for name in ("low", "high")},
+        },
+        ("low", "high"), _select,
+    ),
+    Sample(
+        "pointer_rotation", {"n": 32}, _make(x=_normal("n"), y=_empty("n")), ("y",),
+        lambda a, s: {"y": np.cumsum(_d(a["x"]))},
     ),
 )  # fmt: skip
 

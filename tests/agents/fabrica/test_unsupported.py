@@ -25,8 +25,19 @@ def translate(text: str) -> None:
         ("__global__ void k(float* x, int n) {\n  x[0] = atan2f(x[1], x[2]); }", 2, "atan2"),
         ("__device__ int f(int a) { return a ? f(a - 1) : 0; }\n__global__ void k(float* x, int n) { x[f(n)] = 1; }", 1,
          "recursion"),
-        ("__global__ void k(float* x, int n) {\n  __shared__ float s[4];\n  float* p = n > threadIdx.x ? x : s;\n}",
-         3, "two arrays"),
+        ("__global__ void k(float* x, int n) {\n  __shared__ float s[4]; float* p;\n  x[0] > 0 ? (p = x) : (p = s);\n}",
+         3, "moving a pointer to another array"),
+        ("__global__ void k(float* x, int n) {\n  __shared__ float s[4]; float* p = s;\n  x[0] > 0 && (p = x);\n}",
+         3, "moving a pointer to another array"),
+        ("__global__ void k(float* x, int n) {\n  __shared__ float s[4]; float* p = x[0] > 0 ? x : s;\n"
+         "  x[1] = p < x;\n}",
+         3, "comparing pointers"),
+        ("__device__ float* f(float* x) {\n  if (x[0] > 0) return nullptr;\n  return x; }\n"
+         "__global__ void k(float* x, int n) { f(x)[0] = 1; }", 2, "null pointer"),
+        ("__global__ void k(float* x, int n) {\n  float a[1], b[1], c[1], d[1], *p = x;\n"
+         "  for (int i = 0; i < n; ++i) {\n"
+         "    if (x[i] == 1) p = a; else if (x[i] == 2) p = b; else if (x[i] == 3) p = c; else if (x[i] == 4) p = d;\n"
+         "    *p = x[i]; } }", 3, "more than 4 arrays"),
         ("__global__ void k(float* x, int n) {\n  x[0] = ((char*)x)[1]; }", 2, "pointer cast"),
         ("union U { float f; short s; };\n__global__ void k(float* x, int n) {\n  U u; u.s = 1; x[0] = u.f; }", 3,
          "same width"),
