@@ -61,6 +61,8 @@ MAX_PERIOD = 4
 
 MAX_PEELED = 2
 """Turns that may go before the first round of such a loop, as when only the first one reads the input."""
+MAX_TRIES = 100
+"""Periods that are tried for all loops of a program; loops in loops could multiply them."""
 MAX_TURNS = 4096
 """Up to so many turns, a condition on the variable of a host loop is tried for each of them."""
 
@@ -85,6 +87,7 @@ class HostCalls(Statements):
         """Values that the variable of a turn takes in the rounds of its loop."""
         self._chooses_late = False
         """Whether choices between arrays in host loops are left to run time."""
+        self._tries = 0
 
     def host_call(self, name: str, arguments: Sequence[Cursor], cursor: Cursor) -> Value | None:
         """The value of an API call, None when `name` isn't one."""
@@ -220,8 +223,7 @@ class HostCalls(Statements):
             del self.out[length:]
             return self._alternating_loop(parts, head, before, cursor)
         except UnsupportedError as error:
-            del self.out[length:]
-            repoint(before)
+            self._again(before, length, cursor)
             if isinstance(error, PointerChoiceError) and self._rounds(parts, head, before, cursor):
                 return True
             late = isinstance(error, PointerChoiceError) and not self._turning and not self._chooses_late
@@ -231,11 +233,16 @@ class HostCalls(Statements):
             except UnsupportedError:
                 if not late:
                     raise
-            del self.out[length:]
-            repoint(before)
+            self._again(before, length, cursor)
             if not late:
                 raise
         return self._choosing_loop(parts, head, cursor)
+
+    def _again(self, before: list[Pointing], length: int, cursor: Cursor) -> None:
+        """Undo what an attempt at a loop has left behind."""
+        del self.out[length:]
+        repoint(before)
+        self.forget_changes(cursor)
 
     def _plain_loop(self, parts: ForParts, head: Counted, cursor: Cursor) -> bool:
         self._turning.append(head.declared.spelling)
@@ -291,18 +298,19 @@ class HostCalls(Statements):
         turns = range(start, stop, head.step)
         for period in range(1, MAX_PERIOD + 1):
             for peeled in range(MAX_PEELED + 1):
-                if peeled + period > len(turns):
+                if peeled + period > len(turns) or self._tries == MAX_TRIES:
                     continue
+                self._tries += 1
                 repoint(before)
                 try:
                     with self.capture() as emitted:
                         fits = self._round(parts, head, turns, peeled, period, cursor)
                 except UnsupportedError:
-                    continue
+                    fits = False
                 if fits:
                     self.out.extend(emitted)
                     return True
-        repoint(before)
+                self._again(before, len(self.out), cursor)
         return False
 
     def _round(self, parts: ForParts, head: Counted, turns: range, peeled: int, period: int, cursor: Cursor) -> bool:

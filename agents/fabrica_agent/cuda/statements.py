@@ -67,6 +67,7 @@ from fabrica_agent.lowering.ir import (
 )  # fmt: skip
 
 T = TypeVar("T")
+MAX_RETRIES = 16
 MAX_ARRAYS = 4
 """Arrays between which a loop may move a pointer."""
 
@@ -316,11 +317,13 @@ class Statements(Operators):
 
     def looped(self, turn: Callable[[], T], cursor: Cursor) -> T:
         """Translate the body of a loop; pointers that it moves to other arrays get a selector before it."""
-        while True:
+        for _ in range(MAX_RETRIES):
             before = self.pointing()
             translated = turn()
             if not self._number(before, cursor):
                 return translated
+            self.forget(None)
+        self.fail("where the pointers of this loop point is not understood", cursor)
 
     def numbers_pointers(self) -> bool:
         """Whether loops give selectors to the pointers that they move."""
@@ -525,6 +528,7 @@ class Statements(Operators):
             self.out.extend(translated)
             return
         if self._number(before, cursor):
+            self.forget(None)
             translated, effects, test = self.looped(turn, cursor)
         if any(isinstance(s, Continue) for s in own_level(translated)):
             # `continue` goes to the condition, so that is what is computed between two iterations.
