@@ -20,7 +20,8 @@ STATISTICS_FILE: Final = "sim_stats.json"
 def statistics(machine: Machine) -> dict[str, Any]:
     """Cycles of the whole run and of each launch (start of the launch to the last `unblock_cmd_stream`).
 
-    `activity` and `clocks` are the evidence that `wse.evidence` describes; the lists of `clocks` are row by row.
+    `activity`, `clocks` and `readbacks` are the evidence that `wse.evidence` describes; the lists of `clocks` are row
+    by row.
     """
     return {
         "cycles": machine.cycle,
@@ -30,6 +31,7 @@ def statistics(machine: Machine) -> dict[str, Any]:
         ],
         "activity": [dataclasses.asdict(item) for item in machine.activity],
         "clocks": machine.clocks(),
+        "readbacks": [dataclasses.asdict(item) for item in machine.readbacks],
         "toolchain": "fabrica-embedded",
         "version": __version__,
     }

@@ -396,8 +396,10 @@ def _judge_timing(
         ledger.breaks(Predicate.TIMING, f"{case.label}: {times}")
         return False
     bound = conditions.task.lower_bound(parameters, conditions.arch)
-    window, evidence = result.window, result.evidence
-    findings = check_timers(times, outputs.cycles, lower_bound=bound, launch=window, evidence=evidence)
+    window, stamps = result.window, conditions.task.spec.timing.stamps
+    findings = check_timers(
+        times, outputs.cycles, lower_bound=bound, launch=window, evidence=result.evidence, stamps=stamps
+    )
     for finding in findings:
         ledger.breaks(finding.predicate, f"{case.label}: {finding}")
     if findings:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabrica_bench.csl import ir
 from fabrica_bench.wse.config_space import CONFIG_START, ConfigSpace
-from fabrica_bench.wse.evidence import PeClock
+from fabrica_bench.wse.evidence import HeldWords, PeClock, held_range
 from fabrica_bench.wse.faults import Fault, PePosition, SourceLocation
 from fabrica_bench.wse.memory import MEMORY_BYTES, AccessError, PeMemory
 from fabrica_bench.wse.queues import FifoState
@@ -57,6 +57,7 @@ class Element(ABC):
         self._dsrs: dict[tuple[str, int], Dsr] = {}
         self.counter = TimestampCounter()
         self.clock = PeClock()
+        self.held: HeldWords | None = None
         self.prngs = [_PRNG_START] * _PRNG_COUNT
         self.active_prng = 0
         self.carry = 0
@@ -144,6 +145,12 @@ class Element(ABC):
         self.stream_ready = True
         self.clock.released = self.t
         self.machine.on_unblock(self, self.fabric.now)
+
+    def note_reading(self, value: int) -> None:
+        """The program was given this value of the time stamp counter."""
+        self.clock.note(self.t, value)
+        begin, end = held_range(self.image)
+        self.held = HeldWords(begin, bytearray(self.memory.u8[begin:end]))
 
     # ------------------------------------------------------------------------------------------ registers
 

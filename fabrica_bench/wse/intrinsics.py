@@ -147,7 +147,7 @@ def _tsc_reset(pe: Pe) -> None:
 def _tsc_read(pe: Pe, address: int) -> None:
     value = pe.counter.value(pe.t)
     pe.memory.write_int(address, value, 6)
-    pe.clock.note(pe.t, value)
+    pe.note_reading(value)
 
 
 @_intrinsic("perf_read", "intrinsic.tsc_read")

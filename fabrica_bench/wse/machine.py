@@ -35,7 +35,7 @@ from fabrica_bench.wse.commands import (
 )
 from fabrica_bench.wse.costs import load_costs
 from fabrica_bench.wse.deadlock import busy, explain
-from fabrica_bench.wse.evidence import CLOCK_FIELDS, Activity
+from fabrica_bench.wse.evidence import CLOCK_FIELDS, Activity, HeldWords, Readback
 from fabrica_bench.wse.extents import Extents
 from fabrica_bench.wse.fabric import Fabric
 from fabrica_bench.wse.faults import BudgetExceeded, Deadlock, DeadlockReport, Fault, SourceLocation, StuckWavelets
@@ -90,6 +90,7 @@ class Machine:
         self.fabric = Fabric(self.costs, self.limits, trace, takes_strays=program.memcpy)
         self.launch_windows: list[LaunchWindow] = []
         self.activity: list[Activity] = []
+        self.readbacks: list[Readback] = []
         self.busy = 0
         self.extents = Extents()
         self._log: list[tuple[int, str]] = []
@@ -154,6 +155,15 @@ class Machine:
 
     def _last_issue(self) -> int:
         return max(pe.clock.issued for pe in self.elements)
+
+    def _held(self, x: int, y: int) -> HeldWords | None:
+        """What the PE held when it last read the counter, None when it never did."""
+        return self.pe(x, y).held
+
+    def _at_work(self, x: int, y: int) -> int:
+        """Until which cycle the PE was at work."""
+        clock = self.pe(x, y).clock
+        return max(clock.ended, clock.issued)
 
     def pe(self, x: int, y: int) -> ProcessingElement:
         """The PE in column `x` and row `y` of the program rectangle."""
@@ -320,7 +330,7 @@ class Machine:
                 self._copy_in(command)
                 self._end_later(handle, now, "host.copy_in_word", command.l)
             case CopyOut() as command:
-                handle.result = self._copy_out(command)
+                handle.result = self._copy_out(command, now)
                 self._end_later(handle, now, "host.copy_out_word", command.l)
             case StreamIn() as command:
                 self._stream_in(command, now)
@@ -370,6 +380,11 @@ class Machine:
             return pe.memory.read_int(variable.address, 2)
         return variable.address
 
+    def _pointer(self, pe: ProcessingElement, symbol: str) -> tuple[int, bytes]:
+        """Address and bytes of the variable that is exported."""
+        variable = pe.image.globals[pe.image.exports[symbol].target]
+        return variable.address, pe.memory.read(variable.address, min(variable.size, 2))
+
     def _copy_in(self, command: CopyIn) -> None:
         size = np.uint16 if command.bits == 16 else np.uint32
         for row in range(command.h):
@@ -381,21 +396,33 @@ class Machine:
                     pe.memory.write(address, data)
                 except AccessError as error:
                     raise self._host_fault(f"copy to {command.symbol!r} of {pe.position}: {error}") from error
+                held = self._held(command.px + column, command.py + row)
+                if held is not None:
+                    held.follow(address, data)
                 self.extents.check(pe.image, pe.position, ("to", command.symbol), address, len(data))
 
-    def _copy_out(self, command: CopyOut) -> np.ndarray:
+    def _copy_out(self, command: CopyOut, now: int) -> np.ndarray:
         size = np.dtype(np.uint16 if command.bits == 16 else np.uint32)
         result = np.zeros((command.h, command.w, command.l), dtype=np.uint32)
+        changed, latest = 0, -1
         for row in range(command.h):
             for column in range(command.w):
-                pe = self.pe(command.px + column, command.py + row)
+                x, y = command.px + column, command.py + row
+                pe = self.pe(x, y)
                 address = self._tensor(pe, command.symbol)
                 try:
                     data = pe.memory.read(address, command.l * size.itemsize)
                 except AccessError as error:
                     raise self._host_fault(f"copy from {command.symbol!r} of {pe.position}: {error}") from error
                 self.extents.check(pe.image, pe.position, ("from", command.symbol), address, len(data))
+                held = self._held(x, y)
+                if held is not None and (
+                    held.differs(address, data) or held.differs(*self._pointer(pe, command.symbol))
+                ):
+                    changed += 1
+                    latest = max(latest, self._at_work(x, y))
                 result[row, column] = np.frombuffer(data, dtype=size)
+        self.readbacks.append(Readback(command.symbol, now, changed, latest))
         return result
 
     def _stream_in(self, command: StreamIn, now: int) -> None:

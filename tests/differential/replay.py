@@ -50,7 +50,7 @@ def observe(machine: Machine, steps: Sequence[Step]) -> Observation:
     seen.steps.append([(w.name, w.start_cycle, w.end_cycle) for w in machine.launch_windows])
     seen.steps.append(machine.sim_log)
     if not failed:
-        seen.steps.append((machine.clocks(), machine.activity))
+        seen.steps.append((machine.clocks(), machine.activity, machine.readbacks))
         program = machine.program
         for y in range(program.height):
             for x in range(program.width):

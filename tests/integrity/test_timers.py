@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabrica_bench.integrity.timers import LAUNCH_SLACK, WindowTimes, check_timers, decode_stamps
-from fabrica_bench.wse.evidence import CLOCK_FIELDS, RunEvidence, read_evidence
+from fabrica_bench.integrity.timers import LAUNCH_SLACK, TAIL_SLACK, WindowTimes, check_timers, decode_stamps
+from fabrica_bench.wse.evidence import CLOCK_FIELDS, Readback, RunEvidence, read_evidence
 
 MAX_STAMP = 2**48 - 1
 
@@ -104,8 +104,22 @@ def test_stamps_that_the_simulator_confirms_are_believed() -> None:
     assert evidence_messages(seen()) == []
 
 
-def test_a_pe_may_work_for_others_after_its_own_return() -> None:
-    assert evidence_messages(seen(ended=(349, 435))) == []
+def copy_of(symbol: str, changed: int, latest: int) -> tuple[Readback, ...]:
+    return (Readback("x", 600, 0, -1), Readback(symbol, 700, changed, latest))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ended": (349, 435)},
+        {"ended": (335, 428 + TAIL_SLACK)},
+        {"readbacks": copy_of("out", 1, 350)},
+        {"readbacks": copy_of("window_stamps", 2, 435)},
+    ],
+    ids=["works for others", "leaves its loops", "stores for others", "stores the stamps"],
+)
+def test_what_a_pe_may_do_after_its_own_return(changes: dict[str, Any]) -> None:
+    assert evidence_messages(seen(**changes)) == []
 
 
 @pytest.mark.parametrize(
@@ -124,7 +138,8 @@ def test_a_pe_may_work_for_others_after_its_own_return() -> None:
         ({"moves_before": True}, (), "data moved after the inputs had arrived"),
         ({"start": 120}, (), "took its start stamp 30 cycles after the launch"),
         ({"released": (328, 480), "ended": (335, 487)}, (), "returned 130 cycles after its end stamp"),
-        ({"ended": (351, 435)}, (), "1 of 2 PEs worked on after the last end stamp, up to 1 cycles"),
+        ({"ended": (329 + TAIL_SLACK, 435)}, (), "1 of 2 PEs worked on after the last end stamp, up to 43 cycles"),
+        ({"readbacks": copy_of("out", 1, 351)}, (), "'out' of 1 of 2 PEs changed after their end stamps"),
         ({"ended": (335, 900)}, (), "up to 550 cycles"),
         ({"issued": (240, 351)}, (), "data still moved 1 cycles after the last end stamp"),
     ],
@@ -142,8 +157,12 @@ def test_work_before_a_launch_counts_from_the_first_copy_on() -> None:
         "launches": [{"name": "open", "start": 10, "end": 12}, {"name": "compute", "start": 90, "end": 120}],
         "activity": [dict(zip(("kind", "cycle", "busy", "issued"), item, strict=True)) for item in activity],
         "clocks": clocks,
+        "readbacks": [
+            {"symbol": name, "cycle": cycle, "changed": 1, "latest": 115} for name, cycle in (("a", 50), ("b", 130))
+        ],
     }
     found = read_evidence(content, "compute")
     assert found is not None
     assert (found.start, found.end, found.work_before, found.moves_before) == (90, 120, 20, True)
+    assert found.readbacks == (Readback("b", 130, 1, 115),)
     assert read_evidence(content, "other") is None

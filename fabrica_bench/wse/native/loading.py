@@ -16,7 +16,7 @@ from fabrica_bench.wse import numeric
 from fabrica_bench.wse.commands import Limits
 from fabrica_bench.wse.costs import CostTable
 from fabrica_bench.wse.element import INPUT_QUEUES, ROUTABLE_COLORS
-from fabrica_bench.wse.evidence import CLOCK_FIELDS
+from fabrica_bench.wse.evidence import CLOCK_FIELDS, HeldWords, held_range
 from fabrica_bench.wse.intrinsics import _lfsr_tables
 from fabrica_bench.wse.memory import MEMORY_BYTES
 from fabrica_bench.wse.native.layout import Records, address_of, lazy_words
@@ -41,12 +41,19 @@ _BLANK_WORDS = 512
 
 @dataclass
 class LoadedImage:
-    """What the host needs of one image. `indexes`: its PEs."""
+    """What the host needs of one image.
+
+    Attributes:
+        indexes: Its PEs, ascending.
+        functions: Numbers of its functions by name.
+        held: For each of its PEs the bytes that its variables held when it last read the counter.
+    """
 
     image: ir.Image
     number: int
     indexes: npt.NDArray[np.int64]
     functions: dict[str, int] = field(default_factory=dict)
+    held: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.uint8))
 
 
 _kept: dict[int, tuple[ir.Program, CostTable, ProgramCode, Callable[[str], int]]] = {}
@@ -216,6 +223,7 @@ class LoadedProgram:
         pes["sp"][rows] = image.stack_top or MEMORY_BYTES
         pes["stack_floor"][rows] = image.data_end
         self._fill_frames(rows, max(context.frame_words.values(), default=8))
+        self._fill_held(record, loaded)
         self._fill_memory(image, rows)
         self._fill_registers(context, image, rows)
         self._fill_queues(image, rows)
@@ -250,6 +258,20 @@ class LoadedProgram:
         places = start + 8 * words * np.arange(len(rows), dtype=np.int64)
         self.pes["frames"][rows] = places
         self.pes["frame_end"][rows] = places + 8 * words
+
+    def _fill_held(self, record: Records, loaded: LoadedImage) -> None:
+        begin, end = held_range(loaded.image)
+        words, rows = max(end - begin, 0) // 8, loaded.indexes
+        held = lazy_words(words * len(rows))[: words * len(rows)]
+        self.pes["held"][rows] = self.keep(held) + 8 * words * np.arange(len(rows), dtype=np.int64)
+        record["held_begin"], record["held_words"] = begin, words
+        loaded.held = held.view(np.uint8).reshape(len(rows), 8 * words)
+
+    def held(self, index: int) -> HeldWords:
+        """What a PE's variables held when it last read the counter."""
+        loaded = self.images[int(self.tiles[index])]
+        row = int(np.searchsorted(loaded.indexes, index))
+        return HeldWords(held_range(loaded.image)[0], memoryview(loaded.held[row]))
 
     def _fill_memory(self, image: ir.Image, rows: npt.NDArray[np.int64]) -> None:
         for variable in image.globals.values():

@@ -22,7 +22,7 @@ from fabrica_bench.wse import numeric
 from fabrica_bench.wse.commands import Command, Handle, Launch, LaunchWindow, Limits, StreamIn, StreamOut
 from fabrica_bench.wse.costs import load_costs
 from fabrica_bench.wse.element import ROUTABLE_COLORS
-from fabrica_bench.wse.evidence import CLOCK_FIELDS
+from fabrica_bench.wse.evidence import CLOCK_FIELDS, HeldWords
 from fabrica_bench.wse.faults import BudgetExceeded, PePosition
 from fabrica_bench.wse.leftovers import Leftover, place_name
 from fabrica_bench.wse.machine import REFERENCE_PES, Machine, check_size
@@ -125,6 +125,14 @@ class NativeMachine(Machine):
 
     def _last_issue(self) -> int:
         return int(self._state.pes["issued"].max())
+
+    def _held(self, x: int, y: int) -> HeldWords | None:
+        index = y * self.program.width + x
+        return self._state.held(index) if self._state.pes["last_read"][index] >= 0 else None
+
+    def _at_work(self, x: int, y: int) -> int:
+        index, pes = y * self.program.width + x, self._state.pes
+        return int(max(pes["ended"][index], pes["issued"][index]))
 
     @property
     def sim_log(self) -> list[str]:
@@ -392,6 +400,7 @@ class NativeMachine(Machine):
                     reference.pe(x, y).memory.write(address, data)
         self.launch_windows = reference.launch_windows
         self.activity = reference.activity
+        self.readbacks = reference.readbacks
 
     def _follow(self, action: Callable[[Machine], None]) -> None:
         """Let the reference machine do a step, and copy what became of the handles."""

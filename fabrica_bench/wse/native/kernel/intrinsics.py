@@ -38,6 +38,10 @@ def tsc_read(pe: "Pe", address: "i64") -> "None":
         pe.first_value = value
     pe.last_read = pe.t
     pe.last_value = value
+    image = pe.image
+    variables = cast(ptr_i64, addr(pe.memory) + image.held_begin)
+    for i in range(0, image.held_words):
+        pe.held[i] = variables[i]
 
 
 def unblock_cmd_stream(pe: "Pe") -> "None":

@@ -213,6 +213,8 @@ class Image:
     stack_floor: "i64"
     dsr_count: "i64"
     control_stride: "i64"
+    held_begin: "i64"  # the variables of a PE, see `Pe.held`
+    held_words: "i64"
 
 
 class Chan:
@@ -461,6 +463,7 @@ class Pe:
     last_value: "i64"
     released: "i64"
     ended: "i64"
+    held: "ptr_i64"  # what its variables were at the last reading
     print_length: "i64"
     print_bytes: "ptr_u8"
     calls: "Call*"
