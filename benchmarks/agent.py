@@ -23,6 +23,7 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any
 
+from fabrica_bench.errors import FabricaError, answer
 from fabrica_bench.firewall.bundle import bundle_texts
 from fabrica_bench.firewall.view import task_view
 from fabrica_bench.plugins import AgentGaveUp, CompileOutcome, VisibleRun, find_agent
@@ -33,7 +34,7 @@ from fabrica_bench.scoring.profiling import profile_text
 from fabrica_bench.scoring.scorer import Scorer
 from fabrica_bench.tasks import Task
 from fabrica_bench.tasks.seeds import HeldOutKey
-from fabrica_bench.tasks.selection import list_tasks
+from fabrica_bench.tasks.selection import require_tasks
 from fabrica_bench.toolchains import get_toolchain
 
 BUDGET = DEFAULT_BUDGET.model_copy(update={"wall_s": 3600.0})
@@ -180,13 +181,21 @@ def summary(rows: list[Row]) -> str:
 
 
 def _read(path: Path | None) -> list[Row]:
-    """Rows of an earlier run. Give each workflow, size and architecture a file of its own."""
+    """Rows of an earlier run. Give each workflow, size and architecture a file of its own. Raises `FabricaError`."""
     if path is None or not path.exists():
         return []
-    return [Row(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+    rows: list[Row] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            rows.append(Row(**json.loads(line)))
+        except (TypeError, ValueError):
+            raise FabricaError(
+                "not a row of this benchmark", place=f"{path}:{number}", remedy="remove the line, or name another file"
+            ) from None
+    return rows
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agent", default="fabrica")
@@ -199,12 +208,13 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="visible inputs only, recorded cycles of plain and expert")
     parser.add_argument("--keep", type=Path, help="folder to write the answers to")
     parser.add_argument("--rows", type=Path, help="JSON lines to go on with: measured tasks are skipped")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
+    tasks = require_tasks(options.filter, options.tasks)
+    known = {r.task: r for r in _read(options.rows)}
     columns = f"{'plain':>9}{'answer':>9}{'expert':>9}{'gain':>7}{'/expert':>7}{'eval':>5}{'CPU s':>7}"
     sys.stdout.write(f"{'task':22}{columns}\n")
-    known = {r.task: r for r in _read(options.rows)}
     rows: list[Row] = []
-    for task in list_tasks(options.filter, options.tasks):
+    for task in tasks:
         row = known.get(task.name) or study(task, options)
         if options.rows and task.name not in known:
             with options.rows.open("a", encoding="utf-8") as file:
@@ -217,4 +227,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(answer(lambda: main(sys.argv[1:])))

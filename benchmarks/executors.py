@@ -9,6 +9,7 @@ PE-cycles a second (cycles in which a PE's main thread executes) on one core.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ import numpy as np
 
 from fabrica_bench.csl.driver import CompileOptions, compile_program
 from fabrica_bench.csl.ir import Program
+from fabrica_bench.errors import UnknownNameError, answer
 from fabrica_bench.wse.commands import CopyIn, CopyOut, Handle, Launch
 from fabrica_bench.wse.machine import Machine
 from fabrica_bench.wse.selection import open_machine
@@ -128,6 +130,16 @@ def report(case: Case, write: Callable[[str], object]) -> bool:
     return same
 
 
+def main(arguments: list[str]) -> int:
+    """Measure the cases in the order given; 1 if the executors disagree on one."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)} (default: all)")
+    chosen = parser.parse_args(arguments).cases or list(CASES)
+    for name in chosen:
+        if name not in CASES:
+            raise UnknownNameError("case", name, CASES)
+    return 0 if all([report(CASES[name], sys.stdout.write) for name in chosen]) else 1
+
+
 if __name__ == "__main__":
-    chosen = sys.argv[1:] or list(CASES)
-    sys.exit(0 if all([report(CASES[name], sys.stdout.write) for name in chosen]) else 1)
+    sys.exit(answer(lambda: main(sys.argv[1:])))

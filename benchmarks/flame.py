@@ -141,15 +141,32 @@ def main(arguments: list[str]) -> int:
     if options.work:
         work(options.task, options.candidates)
         return 0
+    # Not above: the scorer that is watched may be of another checkout.
+    from fabrica_bench.errors import answer
+
+    return answer(lambda: draw_scoring(options))
+
+
+def draw_scoring(options: argparse.Namespace) -> int:
+    """Watch a scorer in a process of its own, and draw what it did. Raises `FabricaError`."""
+    from fabrica_bench.errors import ExitCode, FabricaError
+    from fabrica_bench.tasks import load_task
+
+    load_task(options.task)  # a wrong name is told before py-spy starts
     with tempfile.TemporaryDirectory() as folder:
         samples = Path(folder) / "samples"
         watch = [options.py_spy, "record", "--subprocesses", "--nonblocking", "--rate", "500", "--format", "raw"]
         scorer = [sys.executable, __file__, "--work", "--task", options.task, "--candidates", str(options.candidates)]
-        subprocess.run(
+        watched = subprocess.run(
             [*watch, "-o", str(samples), "--", *scorer, str(options.picture)],
-            check=True,
             env={**os.environ, "PYTHONPATH": str(options.checkout.resolve())},
         )
+        if watched.returncode:
+            raise FabricaError(
+                f"py-spy ended with status {watched.returncode}",
+                remedy="it says why above; it may need permission to look at processes",
+                code=ExitCode.ENVIRONMENT,
+            )
         root = read_samples(samples.read_text(encoding="utf-8"))
     title = f"{options.task}: reference and {options.candidates} candidates, {root.samples} samples"
     options.picture.write_text(draw(root, title), encoding="utf-8")

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fabrica_bench.errors import answer
 from fabrica_bench.firewall.disguise import disguised
 from fabrica_bench.firewall.screening import public_texts
 from fabrica_bench.firewall.view import task_view
@@ -27,7 +28,7 @@ from fabrica_bench.plugins import AgentGaveUp, CompileOutcome, VisibleRun, find_
 from fabrica_bench.runs.config import DEFAULT_BUDGET
 from fabrica_bench.tasks import Task
 from fabrica_bench.tasks.canary import without_canary
-from fabrica_bench.tasks.selection import list_tasks
+from fabrica_bench.tasks.selection import require_tasks
 
 KINDS = ("plain", "translation", "another task", "copy")
 
@@ -111,7 +112,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--filter", nargs="*", default=[], help="which tasks, as in `fabrica-bench list`")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    tasks = list_tasks(tuple(options.filter))
+    tasks = require_tasks(options.filter)
     texts = {task.name: kernels(task) for task in tasks}
     rows = [row for task in tasks for row in compare(task, texts)]
     wrong = [row for row in rows if row.kind != "another task" and row.is_copy != (row.kind == "copy")]
@@ -137,4 +138,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(answer(lambda: main(sys.argv[1:])))

@@ -101,10 +101,18 @@ def plot(rows: list[dict[str, Any]], file: Path) -> None:
     figure.savefig(file, metadata={"Date": None})
 
 
+def counts(text: str) -> list[int]:
+    """Positive numbers with commas between, as `--widths` and `--threads` take them."""
+    words = text.split(",")
+    if not all(word.strip().isdecimal() and int(word) for word in words):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of positive numbers; write e.g. 10,20")
+    return [int(word) for word in words]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--widths", default="10,20,30,40,60,80,100")
-    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--widths", type=counts, default="10,20,30,40,60,80,100")
+    parser.add_argument("--threads", type=counts, default="1,2")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
@@ -116,9 +124,9 @@ def main() -> int:
     print("|----:|--------:|--------:|----------:|--------:|-------:|-------------:|------:|")
     rows = []
     same = True
-    for width in map(int, options.widths.split(",")):
+    for width in options.widths:
         seen = set()
-        for threads in map(int, options.threads.split(",")):
+        for threads in options.threads:
             row = measure_apart(width, threads)
             rows.append(row)
             seen.add((row["cycles"], row["result"], row["executor"]))

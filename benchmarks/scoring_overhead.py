@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from fabrica_bench.errors import answer
 from fabrica_bench.firewall.bundle import bundle_texts
 from fabrica_bench.scoring.conditions import Conditions
 from fabrica_bench.scoring.inputs import held_out_cases, held_out_seeds, visible_cases
@@ -25,7 +26,7 @@ from fabrica_bench.scoring.scorer import Scorer
 from fabrica_bench.tasks import Task
 from fabrica_bench.tasks.canary import without_canary
 from fabrica_bench.tasks.seeds import HeldOutKey
-from fabrica_bench.tasks.selection import list_tasks
+from fabrica_bench.tasks.selection import require_tasks
 from fabrica_bench.toolchains import get_toolchain
 from fabrica_bench.toolchains.protocol import BuildOptions, BuildResult, RunRequest, RunResult
 
@@ -91,8 +92,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--size", default="small")
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args(arguments)
+    if options.repeats < 1:
+        parser.error("--repeats must be at least 1")
     rows = []
-    for task in list_tasks(tuple(options.filter)):
+    for task in require_tasks(options.filter):
         row = measure(task, options.size, options.repeats)
         print(
             f"{task.name:24}{1e3 * row[0]:8.0f} ms wall{1e3 * row[1]:8.0f} ms CPU, toolchain {row[2]:.2f} s", flush=True
@@ -104,4 +107,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(answer(lambda: main(sys.argv[1:])))

@@ -27,6 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import mean, median
 
+from fabrica_bench.errors import answer
 from fabrica_bench.firewall.bundle import bundle_texts
 from fabrica_bench.scoring.conditions import Conditions
 from fabrica_bench.scoring.inputs import InputCase, held_out_cases, held_out_seeds, visible_cases
@@ -34,7 +35,7 @@ from fabrica_bench.scoring.scorer import Scorer
 from fabrica_bench.tasks import Task
 from fabrica_bench.tasks.canary import without_canary
 from fabrica_bench.tasks.seeds import HeldOutKey
-from fabrica_bench.tasks.selection import list_tasks
+from fabrica_bench.tasks.selection import require_tasks
 from fabrica_bench.toolchains.embedded import EmbeddedToolchain, embedded_toolchain
 from fabrica_bench.wse.native.library import cache_directory, library
 from fabrica_bench.wse.selection import confined_native
@@ -122,8 +123,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--repeats", type=int, default=5, help="candidates a task; 0 for the references only")
     parser.add_argument("--programs", action="store_true", help="start children as new programs, not as forks")
     options = parser.parse_args(arguments)
+    if options.repeats < 0:
+        parser.error("--repeats must be at least 0")
     toolchain = dataclasses.replace(embedded_toolchain(), forks=not options.programs)
-    tasks = list_tasks(tuple(options.filter))
+    tasks = require_tasks(options.filter)
     slow = False
     with own_code_cache() as cache:
         references = [reference_seconds(task, toolchain, options.size) for task in tasks]
@@ -142,4 +145,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(answer(lambda: main(sys.argv[1:])))

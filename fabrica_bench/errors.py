@@ -78,8 +78,12 @@ def wrong_type(what: str, value: object, expected: str) -> FabricaError:
     return FabricaError(f"{what} must be {expected}, not of type {type(value).__name__}", code=ExitCode.USAGE)
 
 
+FEW_NAMES: Final = 12
+"""Up to so many known names an error shows in full."""
+
+
 class UnknownNameError(FabricaError):
-    """A name (task, agent, field, ...) that doesn't exist; the remedy shows the nearest known ones.
+    """A name (task, agent, field, ...) that doesn't exist; the remedy shows the nearest known ones, and few ones all.
 
     Args:
         kind: What is named, e.g. `task`.
@@ -93,7 +97,9 @@ class UnknownNameError(FabricaError):
         near = near_matches(name, names)
         if near:
             remedy = f"did you mean {' or '.join(near)}?"
-        elif names and len(names) <= 12:
+            if len(near) < len(names) <= FEW_NAMES:
+                remedy += f" known: {', '.join(names)}"
+        elif names and len(names) <= FEW_NAMES:
             remedy = f"known: {', '.join(names)}"
         else:
             remedy = f"{len(names)} names are known" if names else f"no {kind} is available"
@@ -155,9 +161,15 @@ def from_os_error(error: OSError) -> FabricaError:
 
 
 def answer(work: Callable[[], int]) -> int:
-    """The exit code of a command: what `work` returns, or that of its `FabricaError`, which goes to standard error."""
+    """The exit code of a command: what `work` returns, or that of what went wrong, told in one line on standard error.
+
+    That is a `FabricaError`, or an error of the operating system about a file; anything else is a bug and escapes.
+    """
     try:
         return work()
     except FabricaError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return int(error.code)
+        found = error
+    except OSError as error:
+        found = from_os_error(error)
+    sys.stderr.write(f"error: {found}\n")
+    return int(found.code)

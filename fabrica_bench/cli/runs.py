@@ -120,18 +120,14 @@ def chosen_tasks(filters: Sequence[str], limit: int | None = None) -> tuple[list
     """
     from fabrica_bench.cli.main import report_error
     from fabrica_bench.tasks import survey_tasks
+    from fabrica_bench.tasks.selection import none_chosen
 
     tasks, errors = survey_tasks(filters)
     for error in errors:
         report_error(error)
     names = [task.name for task in tasks][:limit]
     if not names:
-        raise FabricaError(
-            f"no task fulfils {' '.join(filters)}" if filters else "there is no task",
-            place="--filter",
-            remedy="drop one of the filters; `fabrica-bench list` shows every task",
-            code=ExitCode.USAGE,
-        )
+        raise none_chosen(filters)
     return names, len(errors)
 
 

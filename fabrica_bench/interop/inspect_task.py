@@ -26,7 +26,7 @@ from fabrica_bench.scoring.conditions import Conditions
 from fabrica_bench.scoring.inputs import held_out_cases, held_out_seeds, visible_cases
 from fabrica_bench.scoring.scorer import Scorer as CandidateScorer
 from fabrica_bench.scoring.verdict import NotScored, Valid, outcome_text
-from fabrica_bench.tasks import list_tasks, load_task
+from fabrica_bench.tasks import load_task, require_tasks
 from fabrica_bench.tasks.seeds import HeldOutKey
 from fabrica_bench.tasks.spec import Arch
 from fabrica_bench.toolchains import get_toolchain
@@ -63,10 +63,8 @@ def fabrica(
             input=prompt(_view(found.name, **conditions)),
             metadata={"level": found.spec.level, "family": found.spec.family, **conditions},
         )
-        for found in list_tasks(filter.split())
+        for found in require_tasks(filter.split())
     ]
-    if not samples:
-        raise FabricaError(f"no task fulfils {filter}", place="filter", remedy="see `fabrica-bench list`")
     return Task(
         dataset=MemoryDataset(samples, name="fabrica-bench"),
         solver=translate(attempts),

@@ -33,7 +33,7 @@ from fabrica_bench.errors import ExitCode, FabricaError, answer
 from fabrica_bench.tasks.cuda_harness import ARG_TYPES, OLDEST_ARCH, Argument, arguments, harness_source
 from fabrica_bench.tasks.oracle import Arrays
 from fabrica_bench.tasks.seeds import visible_seed
-from fabrica_bench.tasks.selection import list_tasks
+from fabrica_bench.tasks.selection import require_tasks
 from fabrica_bench.tasks.spec import NUMPY_DTYPE
 from fabrica_bench.tasks.task import Task
 
@@ -282,7 +282,7 @@ def work(options: argparse.Namespace) -> int:
             remedy="install the CUDA toolkit, or run this on a machine that has one",
             code=ExitCode.ENVIRONMENT,
         )
-    tasks = list_tasks(options.filter, options.tasks)
+    tasks = require_tasks(options.filter, options.tasks)
     reports: list[TaskReport] = []
     found: Device | None = None
     run = not options.compile_only

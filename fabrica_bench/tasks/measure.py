@@ -29,7 +29,7 @@ import numpy as np
 from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError, answer
 from fabrica_bench.tasks.recording import VARIANTS, Variant
 from fabrica_bench.tasks.seeds import visible_seed
-from fabrica_bench.tasks.selection import list_tasks
+from fabrica_bench.tasks.selection import require_tasks
 from fabrica_bench.tasks.spec import ARCHS, Arch
 from fabrica_bench.tasks.task import Task
 
@@ -185,7 +185,7 @@ def work(options: argparse.Namespace) -> int:
                 code=ExitCode.USAGE,
             )
         tools = Tools(tuple(shlex.split(options.cslc)), tuple(shlex.split(options.cs_python)))
-    tasks = list_tasks(options.filter, options.tasks)
+    tasks = require_tasks(options.filter, options.tasks)
     sizes = {size for task in tasks for size in task.spec.size_names}
     if options.size is not None and options.size not in sizes:
         raise UnknownNameError("size", options.size, sizes)

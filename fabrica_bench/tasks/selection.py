@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -16,6 +16,8 @@ from fabrica_bench.tasks.task import SPEC_FILE, Task, slug_of
 
 TASKS_VARIABLE: Final = "FABRICA_BENCH_TASKS"
 FILTER_KEYS: Final = ("set", "level", "split", "origin", "family", "name")
+_FEW: Final = 4
+"""Up to so many tasks are named in an error; more are counted."""
 _FIXED_VALUES: Final = {
     "set": SET_NAMES,
     "level": ("1", "2", "3", "4"),
@@ -101,7 +103,6 @@ def _parse_filter(item: str) -> TaskFilter:
     if not values:
         raise FabricaError(
             f"filter {item!r} is not of the form key=value",
-            place="--filter",
             remedy=f"write e.g. set=core or level=1,2; keys: {', '.join(FILTER_KEYS)}",
             code=ExitCode.USAGE,
         )
@@ -156,6 +157,47 @@ def list_tasks(filters: Iterable[str] | Mapping[str, str] = (), root: Path | str
     if errors:
         raise errors[0]
     return tasks
+
+
+def require_tasks(filters: Sequence[str] = (), root: Path | str | None = None) -> list[Task]:
+    """Like `list_tasks`, for work that makes no sense without a task.
+
+    Raises:
+        UnknownNameError: As of `list_tasks`.
+        FabricaError: A broken spec, or no task meets all filters.
+    """
+    tasks = list_tasks(filters, root)
+    if not tasks:
+        raise none_chosen(filters, root)
+    return tasks
+
+
+def none_chosen(filters: Sequence[str], root: Path | str | None = None) -> FabricaError:
+    """The error when no task meets all filters: it says which ones each filter chooses by itself."""
+    tasks = survey_tasks((), root).tasks
+    if not tasks:
+        return FabricaError(
+            "there is no task",
+            place=str(tasks_root(root)),
+            remedy="`fabrica-bench tasks new` makes one",
+            code=ExitCode.USAGE,
+        )
+    alone = [
+        f"{item} {_named([task for task in tasks if condition.matches(task.spec)])}"
+        for item, condition in zip(filters, parse_filters(filters), strict=True)
+    ]
+    return FabricaError(
+        f"no task meets {' and '.join(filters)}",
+        remedy=f"by itself {', '.join(alone)}; `fabrica-bench list` shows all {len(tasks)} tasks",
+        code=ExitCode.USAGE,
+    )
+
+
+def _named(tasks: Sequence[Task]) -> str:
+    """How many tasks a filter chooses, and which where they are few."""
+    if 0 < len(tasks) <= _FEW:
+        return f"chooses {', '.join(task.name for task in tasks)}"
+    return f"chooses {len(tasks) or 'none'}"
 
 
 def secret_roots() -> list[Path]:

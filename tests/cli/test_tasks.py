@@ -75,6 +75,29 @@ def test_lint_of_no_task_is_no_success(cli, tmp_path, monkeypatch):
     assert cli("tasks", "lint").code == ExitCode.FAILURE
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["adequacy"],
+        ["run", "--agent", "reference", "--out", "out"],
+        ["tasks", "check-runner"],
+        ["tasks", "cycles"],
+        ["tasks", "lint"],
+        ["tasks", "measure"],
+        ["tasks", "similarity", "--against", "."],
+        ["tasks", "validate"],
+    ],
+    ids=" ".join,
+)
+def test_work_on_no_task_is_refused(cli, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = cli(*words, "--filter", "level=4", "--filter", "set=w2")
+    assert_one_clear_error(
+        done, ExitCode.USAGE, "no task meets level=4 and set=w2", "level=4 chooses RowParallel-Softmax"
+    )
+    assert not list(tmp_path.iterdir())
+
+
 def test_validate_scores_both_references(cli, mine):
     outcome = cli("tasks", "validate", "--arch", "wse3", "--json")
     assert outcome.code == ExitCode.OK, outcome

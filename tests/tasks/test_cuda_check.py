@@ -53,7 +53,9 @@ def test_without_nvcc_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 def test_a_wrong_filter_is_one_message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(cuda_check, "find_nvcc", lambda: "nvcc")  # not called before the filter is read
     assert main(["--filter", "nme=x"]) == 2
-    assert capsys.readouterr().err == "error: unknown filter key 'nme' (did you mean name?)\n"
+    assert capsys.readouterr().err == (
+        "error: unknown filter key 'nme' (did you mean name? known: family, level, name, origin, set, split)\n"
+    )
 
 
 @needs_nvcc

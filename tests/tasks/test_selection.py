@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from fabrica_bench.errors import ExitCode, FabricaError
-from fabrica_bench.tasks import list_tasks, load_catalogue, load_task, slug_of, tasks_root, unwritten_tasks
+from fabrica_bench.tasks import (
+    list_tasks,
+    load_catalogue,
+    load_task,
+    require_tasks,
+    slug_of,
+    tasks_root,
+    unwritten_tasks,
+)
 from fabrica_bench.tasks.selection import TASKS_VARIABLE
 
 
@@ -58,6 +66,22 @@ def test_wrong_filters_say_what_is_meant(condition: str, message: str, remedy: s
     assert caught.value.message == message
     assert remedy in (caught.value.remedy or "")
     assert caught.value.code is ExitCode.USAGE
+
+
+def test_where_no_task_is_chosen_each_filter_says_what_it_chooses_by_itself(tmp_path: Path) -> None:
+    shutil.copytree(tasks_root() / "relu-1pe", tmp_path / "relu-1pe")
+    shutil.copytree(tasks_root() / "softmax-1pe", tmp_path / "softmax-1pe")
+    assert [task.name for task in require_tasks(["name=relu*"], tmp_path)] == ["ReLU-1PE"]
+    with pytest.raises(FabricaError) as caught:
+        require_tasks(["name=ReLU-1PE", "level=4", "name=Softmax-1PE"], tmp_path)
+    assert str(caught.value) == (
+        "no task meets name=ReLU-1PE and level=4 and name=Softmax-1PE (by itself name=ReLU-1PE chooses ReLU-1PE, "
+        "level=4 chooses none, name=Softmax-1PE chooses Softmax-1PE; `fabrica-bench list` shows all 2 tasks)"
+    )
+    assert caught.value.code is ExitCode.USAGE
+    with pytest.raises(FabricaError, match="there is no task") as caught:
+        require_tasks(root=tmp_path / "relu-1pe")
+    assert (caught.value.place, caught.value.code) == (str(tmp_path / "relu-1pe"), ExitCode.USAGE)
 
 
 @pytest.mark.parametrize("name", ["ReLU-1PE", "relu-1pe", "RELU-1PE"])

@@ -62,11 +62,11 @@ def adequacy(
     `results`, quick: the outputs that wrong programs would leave are compared, without running any. All on visible and
     fresh held-out inputs. Exits with 1 when something wrong survives, or something honest is rejected.
     """
-    from fabrica_bench.tasks import list_tasks
+    from fabrica_bench.tasks import require_tasks
 
     use_tasks(folder)
     chosen = _tiers(tiers)
-    tasks = list_tasks(filters or ())
+    tasks = require_tasks(filters or ())
     parts: list[_Part] = []
     for tier in chosen:
         if tier == "results":

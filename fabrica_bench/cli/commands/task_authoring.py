@@ -94,11 +94,11 @@ def schema(out: OutOption = None) -> None:
 )
 def cycles(filters: FilterOption = None, folder: TasksOption = None, out: OutOption = None) -> None:
     """Print the recorded cycles of all references beside the published ones, as Markdown. Nothing is run."""
-    from fabrica_bench.tasks import list_tasks
+    from fabrica_bench.tasks import require_tasks
     from fabrica_bench.tasks.cycles_page import cycles_page
 
     use_tasks(folder)
-    _give(cycles_page(list_tasks(filters or ())).rstrip("\n"), out)
+    _give(cycles_page(require_tasks(filters or ())).rstrip("\n"), out)
 
 
 def _give(text: str, out: Path | None) -> None:

@@ -64,11 +64,11 @@ def validate(
     wrong; one that fails takes nothing from the others.
     """
     from fabrica_bench.scoring.references import cells, record_cycles
-    from fabrica_bench.tasks import list_tasks
+    from fabrica_bench.tasks import require_tasks
 
     use_tasks(folder)
     chosen = checked_choice("--arch", arch, ARCHITECTURES) if arch is not None else None
-    tasks = list_tasks(filters or ())
+    tasks = require_tasks(filters or ())
     sound, problems = _lint(tasks)
     wanted_size = size or (None if everything else "small")
     _require_size(tasks, wanted_size)

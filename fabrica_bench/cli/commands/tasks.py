@@ -55,10 +55,10 @@ def lint(filters: FilterOption = None, folder: TasksOption = None, json: JsonOpt
     is wrong.
     """
     from fabrica_bench.integrity.task_lint import folders_without_spec, lint_record, lint_task
-    from fabrica_bench.tasks import list_tasks, tasks_root
+    from fabrica_bench.tasks import list_tasks, require_tasks, tasks_root
 
     use_tasks(folder)
-    tasks = list_tasks(filters or ())
+    tasks = require_tasks(filters) if filters else list_tasks()  # folders without a spec are a finding, not an error
     found = [(task.name, problem) for task in tasks for problem in (*lint_task(task), *lint_record(task))]
     if not filters:
         found += [(Path(problem.place).name, problem) for problem in folders_without_spec(tasks_root())]
@@ -102,11 +102,11 @@ def check_runner_command(
     count. Exits with 1 when one doesn't.
     """
     from fabrica_bench.scoring.runner_check import check_runner
-    from fabrica_bench.tasks import list_tasks
+    from fabrica_bench.tasks import require_tasks
 
     use_tasks(folder)
     found = []
-    for task in list_tasks(filters or ()):
+    for task in require_tasks(filters or ()):
         found.append(check_runner(task, task.spec.bundle.archs[-1], size))
         console.note(f"{task.name}: {len(found[-1].noticed)} noticed, {len(found[-1].missed)} missed")
     good = sum(item.ok for item in found)
@@ -217,10 +217,10 @@ def similarity(
     A score is a share of common fingerprints, idioms of the language left out. Exits with 1 when a source is a copy.
     """
     from fabrica_bench.integrity.originality import Screen, page, read_collection, resemblances
-    from fabrica_bench.tasks import list_tasks
+    from fabrica_bench.tasks import require_tasks
 
     use_tasks(folder)
-    tasks = list_tasks(filters or ())
+    tasks = require_tasks(filters or ())
     screens = []
     for place in against:
         collection = read_collection(place)
