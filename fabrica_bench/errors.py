@@ -73,6 +73,16 @@ def _rebuild(kind: type[FabricaError], message: str, place: str | None, remedy: 
     return error
 
 
+def empty_path(what: str, remedy: str) -> FabricaError:
+    """The error for an empty text as a path, which the system would take for the current folder.
+
+    Args:
+        what: The argument, e.g. `the candidate`.
+        remedy: What to give instead.
+    """
+    return FabricaError(f"{what} is an empty text, not a path", remedy=remedy, code=ExitCode.USAGE)
+
+
 def wrong_type(what: str, value: object, expected: str) -> FabricaError:
     """The error for an argument of a type that can't be used."""
     return FabricaError(f"{what} must be {expected}, not of type {type(value).__name__}", code=ExitCode.USAGE)
@@ -94,7 +104,7 @@ class UnknownNameError(FabricaError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, listing: str | None = None) -> None:
         names = sorted(known)
-        near = near_matches(name, names)
+        near = near_matches(name, names) if isinstance(name, str) else []  # a caller's 3 is an unknown name too
         if near:
             remedy = f"did you mean {' or '.join(near)}?"
             if len(near) < len(names) <= FEW_NAMES:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["accept", "fast_p", "list_tasks", "load_task", "score"]
 
 
-def load_task(name: str | Path, root: Path | None = None) -> Task:
+def load_task(name: str | Path, root: Path | str | None = None) -> Task:
     """The task of that name, or in that folder.
 
     Args:
@@ -32,19 +32,20 @@ def load_task(name: str | Path, root: Path | None = None) -> Task:
     return load(name, root=root)
 
 
-def list_tasks(filters: Iterable[str] = (), root: Path | None = None) -> list[Task]:
+def list_tasks(filters: Iterable[str] | Mapping[str, str] = (), root: Path | str | None = None) -> list[Task]:
     """The tasks that pass all filters, in the order of the published set.
 
     Args:
-        filters: `FIELD=VALUE` of set, level, name, family, split or origin, e.g. `["level=1", "set=core"]`.
+        filters: `FIELD=VALUE` of set, level, name, family, split or origin, e.g. `["level=1", "set=core"]`, or a
+            mapping of FIELD to VALUE.
         root: Folder of tasks to list instead of the shipped ones.
 
     Raises:
-        FabricaError: A filter is wrong, or a spec is broken.
+        FabricaError: A filter or the folder is wrong, or a spec is broken.
     """
     from fabrica_bench.tasks import list_tasks as list_all
 
-    return list(list_all(tuple(filters), root))
+    return list(list_all(filters, root))
 
 
 def score(

@@ -13,12 +13,13 @@ import pytest
 from helpers.double_it import all_cases, candidate, double_it, scripted_scorer
 
 import fabrica_bench
-from fabrica_bench import FabricaError, accept, fast_p, list_tasks, load_task, score
+from fabrica_bench import FabricaError, HeldOutKey, accept, fast_p, list_tasks, load_task, score
 from fabrica_bench.cli.main import main
-from fabrica_bench.scoring.verdict import Blame, NotScored, Valid
+from fabrica_bench.scoring.verdict import Blame, HeldOutInputs, NotScored, Valid
 from fabrica_bench.toolchains.doubles import ScriptedToolchain
 
 ROOT = Path(__file__).parents[1]
+REVEALED = HeldOutInputs(suite="1", task="ReLU-1PE", key="0" * 16, commitments=("0" * 64,))
 HEAVY = ("numpy", "pydantic", "llvmlite", "yaml", "fabrica_bench.scoring", "fabrica_bench.csl")
 
 
@@ -102,11 +103,57 @@ def test_what_the_caller_gets_wrong_is_no_candidates_fault(wrong: dict[str, str]
         (lambda: score("ReLU-1PE", {"pe.csl": b""}), "file 'pe.csl' must be a name and a text, not of type bytes"),  # type: ignore[dict-item]
         (lambda: score("ReLU-1PE", {}, key="my.key"), r"the key must be a HeldOutKey.*from_file\(path\)"),  # type: ignore[arg-type]
         (lambda: accept(1, 2), "the new one must be a verdict"),  # type: ignore[arg-type]
+        (lambda: list_tasks(None), r"the filters must be a sequence of conditions such as .* \(all tasks: \(\)\)"),  # type: ignore[arg-type]
+        (lambda: list_tasks(b"level=1"), "the filters must be a sequence of conditions"),  # type: ignore[arg-type]
+        (lambda: list_tasks([None]), "element 0 of the filters must be a text such as 'level=1'"),  # type: ignore[list-item]
+        (lambda: list_tasks(root=3), "the tasks folder must be the path of a folder, or None, not of type int"),  # type: ignore[arg-type]
+        (lambda: load_task("ReLU-1PE", root=3), "the tasks folder must be the path of a folder"),  # type: ignore[arg-type]
+        (lambda: load_task("ReLU-1PE").size(3), r"unknown size of ReLU-1PE 3 \(known: medium, small\)"),  # type: ignore[arg-type]
+        (lambda: HeldOutKey("x" * 32), "the secret of a held-out key must be 32 bytes, not of type str"),  # type: ignore[arg-type]
+        (lambda: HeldOutKey.from_file(None), "the key's file must be a path, not of type NoneType"),  # type: ignore[arg-type]
+        (lambda: HeldOutKey.fresh().write(None), "the key's file must be a path"),  # type: ignore[arg-type]
+        (lambda: HeldOutKey.fresh().seed(1, "ReLU-1PE", 0), "the suite version must be a text"),  # type: ignore[arg-type]
+        (lambda: HeldOutKey.fresh().seed("1", "ReLU-1PE", "0"), "the index must be a whole number"),  # type: ignore[arg-type]
+        (lambda: REVEALED.problems("my.key"), "the key must be a HeldOutKey"),  # type: ignore[arg-type]
     ],
 )
 def test_an_argument_of_a_wrong_type_is_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(FabricaError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("call", "message", "remedy"),
+    [
+        (lambda: list_tasks("level=1"), "a sequence of conditions, not the text 'level=1'", "write ['level=1']"),
+        (lambda: list_tasks(["level"]), "filter 'level' is not of the form key=value", "write e.g. set=core"),
+        (lambda: list_tasks(root="nowhere"), "there is no such tasks folder", "name the folder whose subfolders are"),
+        (lambda: list_tasks(root=""), "the tasks folder is an empty text", "or None for those in use"),
+        (lambda: load_task("ReLU-1PE", root=""), "the tasks folder is an empty text", "or None for those in use"),
+        (lambda: score("ReLU-1PE", ""), "the candidate is an empty text, not a path", '"." for the current one'),
+        (lambda: HeldOutKey.from_file(""), "the key's file is an empty text", "name the file"),
+        (lambda: HeldOutKey.fresh().write(""), "the key's file is an empty text", "name the file"),
+        (lambda: HeldOutKey.fresh().write("no/folder"), "no such file or directory", "check the path"),
+    ],
+)
+def test_a_wrong_value_is_told_in_the_librarys_words(
+    call: Callable[[], object], message: str, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty text is no path: the system would take it for the current folder. Options of commands aren't named."""
+    (tmp_path / "pe.csl").write_text("", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FabricaError, match=re.escape(message)) as caught:
+        call()
+    assert remedy in (caught.value.remedy or "")
+    assert " --" not in f" {caught.value}"
+
+
+def test_filters_may_be_a_mapping_and_a_path_a_text(tmp_path: Path) -> None:
+    assert [task.name for task in list_tasks({"name": "relu-1pe", "level": "1"})] == ["ReLU-1PE"]
+    assert [task.name for task in list_tasks(iter(["name=relu-1pe"]), str(ROOT / "tasks"))] == ["ReLU-1PE"]
+    key = HeldOutKey.fresh()
+    key.write(str(tmp_path / "my.key"))
+    assert HeldOutKey.from_file(str(tmp_path / "my.key")) == key
 
 
 def test_a_task_is_found_by_the_path_of_its_folder() -> None:

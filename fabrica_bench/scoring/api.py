@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError, wrong_type
+from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError, empty_path, wrong_type
 from fabrica_bench.scoring.metrics import accept, fast_p
 from fabrica_bench.scoring.verdict import Invalid, NotScored, Valid
 
@@ -90,7 +90,7 @@ def score(
 
 
 def _check(candidate: object, key: object) -> None:
-    from fabrica_bench.tasks.seeds import HeldOutKey
+    from fabrica_bench.tasks.seeds import require_key
 
     if not isinstance(candidate, str | Path | Mapping):
         raise wrong_type("the candidate", candidate, "a folder or a mapping of names to texts")
@@ -100,16 +100,18 @@ def _check(candidate: object, key: object) -> None:
                 raise wrong_type(f"the name of the candidate's file {name!r}", name, "a text")
             if not isinstance(text, str):
                 raise wrong_type(f"the candidate's file {name!r}", text, "a name and a text")
+    elif candidate == "":
+        raise empty_path(
+            "the candidate", 'name its folder, "." for the current one, or give a mapping of names to texts'
+        )
     elif isinstance(candidate, str) and "\n" in candidate:
         raise FabricaError(
             "the candidate is a program's text where the path of a folder is expected",
             remedy='give a mapping from names to texts, e.g. {"pe.csl": text}',
             code=ExitCode.USAGE,
         )
-    if key is not None and not isinstance(key, HeldOutKey):
-        raise wrong_type(
-            "the key", key, "a HeldOutKey, as HeldOutKey.fresh() makes and HeldOutKey.from_file(path) reads"
-        )
+    if key is not None:
+        require_key(key)
 
 
 def _check_options(toolchain: object, trusted: object, **names: object) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
 from fabrica_bench.integrity.findings import Predicate
-from fabrica_bench.tasks.seeds import HeldOutKey, commitment
+from fabrica_bench.tasks.seeds import HeldOutKey, commitment, require_key
 
 
 class Blame(StrEnum):
@@ -45,7 +45,12 @@ class HeldOutInputs(_Record):
     commitments: tuple[str, ...] = Field(min_length=1)
 
     def problems(self, key: HeldOutKey) -> tuple[str, ...]:
-        """A sentence for each thing that isn't what follows from the revealed key; empty when all is well."""
+        """A sentence for each thing that isn't what follows from the revealed key; empty when all is well.
+
+        Raises:
+            FabricaError: `key` is no key.
+        """
+        require_key(key)
         found = [] if key.fingerprint == self.key else [f"key {self.key} was used, this is {key.fingerprint}"]
         for index, given in enumerate(self.commitments):
             if commitment(key.seed(self.suite, self.task, index)) != given:

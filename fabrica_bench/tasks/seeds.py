@@ -14,7 +14,7 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.errors import ExitCode, FabricaError, empty_path, from_os_error, wrong_type
 from fabrica_bench.version import SUITE_VERSION
 
 KEY_BYTES: Final = 32
@@ -33,6 +33,8 @@ class HeldOutKey:
     __slots__ = ("_secret",)
 
     def __init__(self, secret: bytes) -> None:
+        if not isinstance(secret, bytes):
+            raise wrong_type("the secret of a held-out key", secret, f"{KEY_BYTES} bytes")
         if len(secret) != KEY_BYTES:
             raise FabricaError(
                 f"a held-out key has {KEY_BYTES} bytes, not {len(secret)}",
@@ -46,11 +48,11 @@ class HeldOutKey:
         return cls(secrets.token_bytes(KEY_BYTES))
 
     @classmethod
-    def from_file(cls, path: Path) -> HeldOutKey:
+    def from_file(cls, path: Path | str) -> HeldOutKey:
         """Read a key written by `write`: 64 hexadecimal digits. Raises `FabricaError`."""
-        place = str(path)
+        place = str(_key_path(path))
         try:
-            text = path.read_text(encoding="ascii").strip()
+            text = Path(path).read_text(encoding="ascii").strip()
         except OSError as error:
             raise FabricaError(
                 f"the held-out key can't be read: {error.strerror}", place=place, remedy="check the path and its mode"
@@ -69,10 +71,10 @@ class HeldOutKey:
             )
         return cls(secret)
 
-    def write(self, path: Path) -> None:
-        """Store the key in a new file that only its owner can read. Raises `FabricaError` when the file exists."""
+    def write(self, path: Path | str) -> None:
+        """Store the key in a new file that only its owner can read. Raises `FabricaError`, also when it exists."""
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            descriptor = os.open(_key_path(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
             raise FabricaError(
                 "the file exists; a held-out key is never overwritten",
@@ -80,6 +82,8 @@ class HeldOutKey:
                 remedy="choose another file",
                 code=ExitCode.USAGE,
             ) from None
+        except OSError as error:
+            raise from_os_error(error) from None
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(self.reveal() + "\n")
 
@@ -95,6 +99,10 @@ class HeldOutKey:
             suite_version: Version of the suite, see `fabrica_bench.version`.
             task: Published name of the task.
             index: From 0.
+
+        Raises:
+            FabricaError: An argument is of a wrong type.
+            ValueError: The index is negative.
         """
         digest = hmac.digest(self._secret, _message(suite_version, task, index), "sha256")
         return int.from_bytes(digest[:SEED_BYTES], "big")
@@ -114,6 +122,22 @@ class HeldOutKey:
 
     def __reduce__(self) -> str:
         raise TypeError("a held-out key is not pickled: it must stay in the scorer's process")
+
+
+def require_key(key: object) -> None:
+    """Raise `FabricaError` unless it is a `HeldOutKey`."""
+    if not isinstance(key, HeldOutKey):
+        raise wrong_type(
+            "the key", key, "a HeldOutKey, as HeldOutKey.fresh() makes and HeldOutKey.from_file(path) reads"
+        )
+
+
+def _key_path(path: Path | str) -> Path:
+    if path == "":
+        raise empty_path("the key's file", "name the file")
+    if not isinstance(path, str | Path):
+        raise wrong_type("the key's file", path, "a path")
+    return Path(path)
 
 
 RECORD_KEY: Final = HeldOutKey(hashlib.sha256(b"fabrica-bench reference cycles").digest())
@@ -136,6 +160,11 @@ def commitment(seed: int) -> str:
 
 def _message(suite_version: str, task: str, index: int) -> bytes:
     """Unambiguous encoding: every part is preceded by its length."""
+    for what, part in (("the suite version", suite_version), ("the task", task)):
+        if not isinstance(part, str):
+            raise wrong_type(what, part, "a text")
+    if not isinstance(index, int):
+        raise wrong_type("the index", index, "a whole number")
     if index < 0:
         raise ValueError("an index is not negative")
     parts = [suite_version.encode(), task.encode(), str(index).encode()]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError, wrong_type
+from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError, empty_path, wrong_type
 from fabrica_bench.tasks.catalogue import CatalogueEntry, load_catalogue
 from fabrica_bench.tasks.spec import SET_NAMES, TaskSpec, load_spec
 from fabrica_bench.tasks.task import SPEC_FILE, Task, slug_of
@@ -32,15 +32,19 @@ def tasks_root(override: Path | str | None = None) -> Path:
     In order: `override`, the environment variable FABRICA_BENCH_TASKS, the checkout's tasks/, the installed package's.
 
     Raises:
-        FabricaError: The folder doesn't exist.
+        FabricaError: The folder doesn't exist, or `override` is no path.
     """
+    if override == "":
+        raise empty_path("the tasks folder", "name a folder of tasks, or None for those in use")
+    if override is not None and not isinstance(override, str | Path):
+        raise wrong_type("the tasks folder", override, "the path of a folder, or None")
     chosen = override or os.environ.get(TASKS_VARIABLE)
     if chosen:
         # Absolute: the processes of a run work elsewhere.
         root = Path(chosen).absolute()
         if not root.is_dir():
-            origin = "--tasks" if override else TASKS_VARIABLE
-            raise FabricaError("there is no such tasks folder", place=str(root), remedy=f"check {origin}")
+            remedy = "name the folder whose subfolders are tasks" if override else f"check {TASKS_VARIABLE}"
+            raise FabricaError("there is no such tasks folder", place=str(root), remedy=remedy)
         return root
     return shipped_tasks_root()
 
@@ -88,9 +92,20 @@ def parse_filters(filters: Iterable[str] | Mapping[str, str]) -> tuple[TaskFilte
 
     Raises:
         UnknownNameError: Unknown key or value.
-        FabricaError: A condition without `=` or without a value.
+        FabricaError: A condition without `=` or without a value, or something that is no condition.
     """
+    if isinstance(filters, str):  # would be a sequence of letters
+        raise FabricaError(
+            f"the filters must be a sequence of conditions, not the text {filters!r}",
+            remedy=f"write {[filters]!r}",
+            code=ExitCode.USAGE,
+        )
+    if isinstance(filters, bytes) or not isinstance(filters, Iterable):
+        raise wrong_type("the filters", filters, "a sequence of conditions such as ['level=1'] (all tasks: ())")
     items = [f"{key}={value}" for key, value in filters.items()] if isinstance(filters, Mapping) else list(filters)
+    for place, item in enumerate(items):
+        if not isinstance(item, str):
+            raise wrong_type(f"element {place} of the filters", item, "a text such as 'level=1'")
     return tuple(_parse_filter(item) for item in items)
 
 
