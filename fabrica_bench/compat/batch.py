@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fabrica_bench.compat import cs_python
+from fabrica_bench.compat.host_code import import_from, keep_compiled
 from fabrica_bench.compat.warming import warm_modules, warm_up
 from fabrica_bench.wse.selection import warm_native
 
@@ -43,6 +44,7 @@ def main() -> int:
     warm_modules()
     warm_native(Path(request["artifact"]) if request.get("artifact") else None)
     for run in request["runs"]:
+        keep_compiled(Path(run["workdir"]))
         sys.stdout.write(json.dumps(_supervise(run)) + "\n")
         sys.stdout.flush()
     return 0
@@ -78,8 +80,7 @@ def _work(run: Mapping[str, Any]) -> int:
     os.environ.update(run["environment"], HOME=str(workdir), TMPDIR=str(workdir))
     sys.dont_write_bytecode = True  # the folder goes when the run ends
     if run["support"]:
-        # The staged copies of what the runner imports; last, so that they can't stand in for any other module.
-        sys.path.append(str(workdir))
+        import_from(workdir)  # the staged copies of what the runner imports
     from numpy import random
 
     random.seed()  # Python seeds its own generator anew after a fork, NumPy doesn't

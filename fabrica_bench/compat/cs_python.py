@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from fabrica_bench.compat.host_code import compiled
 from fabrica_bench.csl.exhaustion import hit_own_limit
 from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.version import __version__
@@ -58,8 +59,7 @@ def run_script(script: Path, arguments: Sequence[str]) -> int:
     """Run `script` as `__main__` with `sys.argv = arguments` and return its exit code."""
     _prepare_interpreter(script, arguments)
     try:
-        source = script.read_bytes()
-        code = compile(source, str(script), "exec")
+        code = compiled(script.read_bytes(), str(script))
     except (SyntaxError, ValueError) as problem:
         sys.stderr.writelines(traceback.format_exception_only(problem))
         return ExitCode.FAILURE

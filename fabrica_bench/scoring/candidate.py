@@ -77,6 +77,8 @@ def check_name(name: str) -> str:
             f"file name {_shown(name)} has a backslash or a control character", place="candidate", remedy=remedy
         )
     path = PurePosixPath(name)
+    if not path.parts:
+        raise CandidateError(f"path {_shown(name)} is the candidate folder itself", place="candidate", remedy=remedy)
     if path.is_absolute() or ".." in path.parts:
         raise CandidateError(f"path {_shown(name)} leaves the candidate folder", place="candidate", remedy=remedy)
     if str(path) != name:

@@ -30,7 +30,7 @@ def task_digest(task: Task) -> str:
 
 
 class Stage:
-    """A temporary folder with `bundle/` and one private folder per run; removed on leaving the `with` block.
+    """A temporary folder with `bundle/`, and `runs/` for a private folder per run; removed on leaving the `with` block.
 
     Args:
         files: The candidate's editable files, already checked by `read_candidate`.
@@ -56,7 +56,7 @@ class Stage:
 
     def run_folder(self, label: str) -> Path:
         """Private folder of one run, not yet made."""
-        return self.root / f"run-{label}"
+        return self.root / "runs" / label
 
     def __enter__(self) -> Stage:
         try:

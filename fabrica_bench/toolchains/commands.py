@@ -104,15 +104,18 @@ def judge_build(result: ProcessResult, bundle: Path, options: BuildOptions) -> B
     return BuildResult(ok, parse_diagnostics(log), artifact if ok else None, log, result.seconds)
 
 
-def stage_run(artifact: Path, request: RunRequest) -> list[str]:
+def stage_run(artifact: Path, request: RunRequest, *, linked: bool = False) -> list[str]:
     """Fill the private folder of a run and return the arguments of `cs_python`.
 
     Everything is a copy under a fixed name inside the working directory: a container sees nothing else, and one run
-    can't change what the next one gets.
+    can't change what the next one gets. `linked`: only the artefact is none, for runs that can't write outside.
     """
     workdir = request.workdir
     workdir.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(artifact, workdir / ARTIFACT_NAME, symlinks=True)
+    if linked:
+        (workdir / ARTIFACT_NAME).symlink_to(artifact.resolve())
+    else:
+        shutil.copytree(artifact, workdir / ARTIFACT_NAME, symlinks=True)
     shutil.copyfile(request.runner, workdir / RUNNER_NAME)
     for path in request.support:
         shutil.copyfile(path, workdir / path.name)

@@ -15,7 +15,6 @@ from fabrica_bench.compat.tracing import PROFILE_VARIABLE
 from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.tasks import secret_roots
 from fabrica_bench.toolchains.commands import (
-    ARTIFACT_NAME,
     CommandToolchain,
     collect_run,
     judge_build,
@@ -112,15 +111,15 @@ class EmbeddedToolchain(CommandToolchain):
         runs = [self._describe_run(artifact, request) for request in requests]
         parent = requests[0].workdir.parent
         orders = parent / f"{requests[0].workdir.name}.batch.json"
-        program = requests[0].workdir / ARTIFACT_NAME
         # Machine code of this program, for its later batches: the folder lives and dies with the staged program.
         code = parent / CODE_NAME
         code.mkdir(exist_ok=True)
-        orders.write_text(json.dumps({"artifact": str(program), "runs": runs}), encoding="utf-8")
+        orders.write_text(json.dumps({"artifact": str(artifact), "runs": runs}), encoding="utf-8")
         result = self._confined(
             [*PYTHON, "fabrica_bench.compat.batch"],
             parent,
             START_ALLOWANCE_S + sum(request.deadline_s for request in requests),
+            read=[artifact],
             write=[parent],
             stdin=orders,
             extra={PRIVATE_CODE_VARIABLE: str(code)},
@@ -150,7 +149,7 @@ class EmbeddedToolchain(CommandToolchain):
             environment[PROFILE_VARIABLE] = str(request.workdir / "profile")
         return {
             "workdir": str(request.workdir),
-            "arguments": stage_run(artifact, request),
+            "arguments": stage_run(artifact, request, linked=True),
             "support": bool(request.support),
             "deadline_s": request.deadline_s,
             "environment": environment,
@@ -162,6 +161,7 @@ class EmbeddedToolchain(CommandToolchain):
         workdir: Path,
         deadline_s: float,
         *,
+        read: Iterable[Path] = (),
         write: Iterable[Path],
         stdin: Path | None = None,
         extra: Mapping[str, str] | None = None,
@@ -170,7 +170,7 @@ class EmbeddedToolchain(CommandToolchain):
         variables, code = confined_native()
         shared = {**self.environment, **variables}
         environment = scrubbed_environment(workdir, {**shared, **(extra or {})})
-        access = Access((*paths.read, *code), paths.listed, tuple(write))
+        access = Access((*paths.read, *code, *read), paths.listed, tuple(write))
         if self.forks and tuple(argv[: len(PYTHON)]) == PYTHON:
             with contextlib.suppress(StarterUnavailable):
                 return run_forked(

@@ -170,10 +170,8 @@ def kill_orphans() -> int:
     """
     killed: set[int] = set()
     deadline = time.monotonic() + KILL_GRACE_S
-    while True:
+    while _has_child():
         children = _children(os.getpid())
-        if not children:
-            return len(killed)
         for pid in children:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -183,6 +181,7 @@ def kill_orphans() -> int:
         if time.monotonic() > deadline:
             raise OSError(f"processes survive SIGKILL: {sorted(children)}")
         time.sleep(0.002)
+    return len(killed)
 
 
 def _children(parent: int) -> set[int]:

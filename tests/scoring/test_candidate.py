@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fabrica_bench.errors import FabricaError
@@ -91,6 +91,7 @@ def test_a_folder_that_is_not_there_is_the_users_mistake(tmp_path: Path) -> None
     assert not isinstance(caught.value, CandidateError)
 
 
+@example(".")
 @given(st.text(max_size=40))
 def test_an_accepted_name_stays_below_its_folder(name: str) -> None:
     try:
