@@ -6,16 +6,20 @@
     profile = recorder.profile()
 
 A profile sums up; `trace_recorder` keeps single events. Cycles are those of the main threads unless a name says
-otherwise; they are sums over PEs. A *busy* cycle is one in which a task is running, stalled or not.
+otherwise; they are sums over PEs. A *busy* cycle is one in which a task is running, stalled or not. Where a run ends
+before its tasks do (a fault, a deadlock, a budget), each counts as a run that lasted until then, and so does the
+operation that its main thread waits for.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fabrica_bench.csl.ir import EAST, NORTH, RAMP, SOUTH, WEST
+from fabrica_bench.wse.pe import ProcessingElement
 from fabrica_bench.wse.router import DIRECTION_NAMES
 
 if TYPE_CHECKING:
@@ -168,6 +172,19 @@ def profile_from_record(record: dict[str, Any]) -> Profile:
     )
 
 
+class _Unfinished(NamedTuple):
+    """A task that is running: its cycles so far, up to `end`, and the operation that it waits for, if any."""
+
+    x: int
+    y: int
+    name: str
+    kind: str
+    cycles: int
+    end: int
+    waits: tuple[str, Place, int, int] | None
+    """Operation, place, elements so far and cycles so far."""
+
+
 class ProfileRecorder:
     """A trace sink that sums up. A machine that gets it counts cycles by line, and calls `attach`."""
 
@@ -182,6 +199,7 @@ class ProfileRecorder:
         self._flying: dict[tuple[int, int, int], tuple[int, str, int, int]] = {}
         self._operations: defaultdict[tuple[str, Place, bool], list[int]] = defaultdict(lambda: [0, 0, 0])
         self._line_operations: Counter[Place] = Counter()
+        self._in_operations: Counter[tuple[int, int]] = Counter()
         self._stalls: Counter[tuple[str, str, Place, bool]] = Counter()
         self._links: Counter[tuple[int, int, int, int]] = Counter()
         self._busy: Counter[tuple[int, int]] = Counter()
@@ -246,6 +264,7 @@ class ProfileRecorder:
         entry[2] += end - start
         if thread == MAIN_THREAD:
             self._line_operations[place] += end - start
+            self._in_operations[x, y] += end - start
         self._see(end)
 
     def stall(self, cycle: int, x: int, y: int, reason: str, what: str, thread: int, loc: int, cycles: int) -> None:
@@ -272,18 +291,23 @@ class ProfileRecorder:
 
     def profile(self) -> Profile:
         """What was seen so far."""
-        cycles = max(self._last - max(self._first, 0), 0)
+        unfinished = [self._unfinished(pe) for pe in self._elements() if (pe.x, pe.y) in self._running]
+        last = max([self._last, *(task.end for task in unfinished)])
+        cycles = max(last - max(self._first, 0), 0)
+        tasks, runs, busy = self._tasks.copy(), self._task_runs.copy(), self._busy.copy()
+        for task in unfinished:
+            tasks[task.name, task.kind] += task.cycles
+            runs[task.name, task.kind] += 1
+            busy[task.x, task.y] += task.cycles
+        waits = [task.waits for task in unfinished if task.waits is not None]
         return Profile(
             arch=self.program.arch,
             width=self.program.width,
             height=self.program.height,
             cycles=cycles,
-            tasks=tuple(
-                TaskCost(name, kind, self._task_runs[name, kind], spent)
-                for (name, kind), spent in _by_cost(self._tasks)
-            ),
-            lines=self._line_costs(),
-            operations=self._operation_costs(),
+            tasks=tuple(TaskCost(name, kind, runs[name, kind], spent) for (name, kind), spent in _by_cost(tasks)),
+            lines=self._line_costs(waits),
+            operations=self._operation_costs(waits),
             stalls=tuple(
                 StallCost(reason, what, place[0], place[1], microthread, spent)
                 for (reason, what, place, microthread), spent in _by_cost(self._stalls)
@@ -293,27 +317,55 @@ class ProfileRecorder:
                 for (x, y, direction, color), number in sorted(self._links.items())
             ),
             pes=tuple(
-                PeUse(x, y, self._busy[x, y], self._stalled[x, y], self._received[x, y], self._sent[x, y])
+                PeUse(x, y, busy[x, y], self._stalled[x, y], self._received[x, y], self._sent[x, y])
                 for y in range(self.program.height)
                 for x in range(self.program.width)
             ),
         )
 
-    def _line_costs(self) -> tuple[LineCost, ...]:
+    def _elements(self) -> list[ProcessingElement]:
+        elements = self._machine.elements if self._machine is not None else ()
+        return [pe for pe in elements if isinstance(pe, ProcessingElement)]
+
+    def _unfinished(self, pe: ProcessingElement) -> _Unfinished:
+        place = pe.x, pe.y
+        start, name, kind = self._running[place]
+        now = self._machine.fabric.now if self._machine is not None else start
+        waits = self._flying.get((*place, MAIN_THREAD))
+        waiting = None
+        end = pe.t
+        if waits is not None:
+            begin, op, _, loc = waits
+            end = max(now, begin)
+            done = sum(flying.count - flying.remaining for flying in pe.ops if flying.thread == MAIN_THREAD)
+            waiting = op, self._place(*place, loc), done, end - begin
+        elif pe.polled is not None:
+            end = max(now, pe.t)
+        # A fault stops a task between two places at which it tells its time; what its lines have counted is known.
+        counted = sum(pe.line_cycles) + self._in_operations[place] + (waiting[3] if waiting else 0) - self._busy[place]
+        cycles = max(end - start, counted)
+        return _Unfinished(*place, name, kind, cycles, start + cycles, waiting)
+
+    def _line_costs(self, waits: Iterable[tuple[str, Place, int, int]]) -> tuple[LineCost, ...]:
+        operations = self._line_operations.copy()
+        for _, place, _, spent in waits:
+            operations[place] += spent
         scalar: Counter[Place] = Counter()
-        for pe in self._machine.elements if self._machine is not None else ():
+        for pe in self._elements():
             for loc, spent in enumerate(pe.line_cycles):
                 if spent:
                     scalar[self._place(pe.x, pe.y, loc)] += spent
-        places = set(scalar) | set(self._line_operations)
-        costs = [LineCost(*place, scalar[place], self._line_operations[place]) for place in places]
+        places = set(scalar) | set(operations)
+        costs = [LineCost(*place, scalar[place], operations[place]) for place in places]
         return tuple(sorted(costs, key=lambda cost: (-cost.cycles, cost.file, cost.line)))
 
-    def _operation_costs(self) -> tuple[OperationCost, ...]:
-        costs = [
-            OperationCost(op, *place, microthread, *entry)
-            for (op, place, microthread), entry in self._operations.items()
-        ]
+    def _operation_costs(self, waits: Iterable[tuple[str, Place, int, int]]) -> tuple[OperationCost, ...]:
+        found = {key: list(entry) for key, entry in self._operations.items()}
+        for op, place, elements, spent in waits:
+            entry = found.setdefault((op, place, False), [0, 0, 0])
+            for position, number in enumerate((1, elements, spent)):
+                entry[position] += number
+        costs = [OperationCost(op, *place, microthread, *entry) for (op, place, microthread), entry in found.items()]
         return tuple(sorted(costs, key=lambda cost: (-cost.cycles, cost.file, cost.line, cost.op)))
 
 

@@ -10,7 +10,10 @@ import pytest
 from helpers.csl_programs import PE_HEAD
 
 from fabrica_bench.csl.driver import CompileOptions, compile_program
+from fabrica_bench.csl.ir import Program
 from fabrica_bench.wse.commands import Launch
+from fabrica_bench.wse.fabric import Limits
+from fabrica_bench.wse.faults import BudgetExceeded, Deadlock, Fault
 from fabrica_bench.wse.machine import Machine
 from fabrica_bench.wse.profile import Profile, ProfileRecorder, profile_from_record
 from fabrica_bench.wse.profile_picture import heat_map_svg
@@ -69,14 +72,19 @@ comptime {
 )
 
 
+BODY = PE[PE.index("  if (sends) {\n    for") : PE.index("  sys_mod.unblock")]
+
+
+def _compiled(folder: Path, arch: str, pe: str = PE) -> Program:
+    (folder / "layout.csl").write_text(LAYOUT, encoding="utf-8")
+    (folder / "pe.csl").write_text(pe, encoding="utf-8")
+    options = CompileOptions(folder / "layout.csl", arch=arch, fabric_dims=(9, 3), fabric_offsets=(4, 1), memcpy=True)
+    return compile_program(options).program
+
+
 @pytest.fixture(params=["wse2", "wse3"])
 def profile(tmp_path: Path, request: pytest.FixtureRequest) -> Profile:
-    (tmp_path / "layout.csl").write_text(LAYOUT, encoding="utf-8")
-    (tmp_path / "pe.csl").write_text(PE, encoding="utf-8")
-    options = CompileOptions(
-        tmp_path / "layout.csl", arch=request.param, fabric_dims=(9, 3), fabric_offsets=(4, 1), memcpy=True
-    )
-    program = compile_program(options).program
+    program = _compiled(tmp_path, request.param)
     recorder = ProfileRecorder(program)
     machine = Machine(program, trace=recorder)
     machine.wait(machine.submit(Launch("main")))
@@ -98,6 +106,39 @@ def test_every_busy_cycle_is_in_a_task_and_on_a_line(profile: Profile) -> None:
     on_lines = sum(line.cycles for line in profile.lines)
     # Only the end of a task lies on no line.
     assert busy - 4 <= on_lines <= busy
+
+
+@pytest.mark.parametrize("arch", ["wse2", "wse3"])
+@pytest.mark.parametrize(
+    ("body", "ends", "busy_pes"),
+    [
+        ("while (true) { a[0] += 1.0; }", BudgetExceeded, 2),
+        ("while (true) { @fmacs(b_dsd, a_dsd, b_dsd, 2.0); a[0] += 1.0; }", BudgetExceeded, 2),
+        ("@fmacs(b_dsd, a_dsd, b_dsd, 2.0); if (!sends) { @fmovs(a_dsd, in_dsd); }", Deadlock, 2),
+        ("if (sends) { @fmovs(out_dsd, a_dsd); while (true) {} } else { @fmovs(a_dsd, in_dsd); }", BudgetExceeded, 2),
+        ("for (@range(u16, 64)) |i| { a[i] = 2.0; }  a[0] = @as(f32, 7 / zero);", Fault, 1),
+    ],
+    ids=["loop", "loop of operations", "deadlock", "one of two", "fault"],
+)
+def test_tasks_that_a_run_did_not_finish_count_everywhere(
+    body: str, ends: type[Exception], busy_pes: int, arch: str, tmp_path: Path
+) -> None:
+    """Shares are never above 100 %: what is counted by line is counted by task, by PE and in the window of cycles."""
+    text = PE.replace(BODY, f"  {body}\n").replace("param sends: bool;", "param sends: bool;\nvar zero: i16 = 0;")
+    program = _compiled(tmp_path, arch, text)
+    recorder = ProfileRecorder(program)
+    machine = Machine(program, trace=recorder, limits=Limits(max_cycles=5000))
+    with pytest.raises(ends):
+        machine.wait(machine.submit(Launch("main")))
+    profile = recorder.profile()
+    assert recorder.profile() == profile
+    busy = [pe.busy for pe in profile.pes]
+    assert sum(cycles > 0 for cycles in busy) == busy_pes
+    assert max(busy) <= profile.cycles
+    assert [(task.name, task.runs, task.cycles) for task in profile.tasks] == [("main", busy_pes, sum(busy))]
+    assert sum(busy) - 4 <= sum(line.cycles for line in profile.lines) <= sum(busy)
+    on_lines = sum(line.operations for line in profile.lines)
+    assert sum(operation.cycles for operation in profile.operations) == on_lines
 
 
 def test_lines_tell_scalar_code_from_operations(profile: Profile) -> None:
