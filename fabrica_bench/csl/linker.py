@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 from fabrica_bench.csl import ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.descriptors import encode_dsd
+from fabrica_bench.csl.diagnostics import CslError, error
 from fabrica_bench.csl.sema import lower
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.places import PE_MEMORY
 from fabrica_bench.csl.values import GlobalVar
 
 if TYPE_CHECKING:
+    from fabrica_bench.csl.ast import Span
     from fabrica_bench.csl.sema.modules import ModuleInstance
     from fabrica_bench.csl.sema.unit import Unit
 
@@ -35,8 +37,17 @@ FIFO_ALIGNMENT = 16
 LARGEST_SHOWN = 5
 
 
+class PlacementError(CslError):
+    """What a program needs has no room in the memory of a PE."""
+
+
 def link(unit: Unit, root: ModuleInstance, *, name: str, file: str) -> ir.Image:
-    """Build the image of an analysed PE program."""
+    """Build the image of an analysed PE program.
+
+    Raises:
+        PlacementError: It does not fit.
+        CslError: A symbol or task that it needs isn't there.
+    """
     return _Linker(unit, root).link(name, file)
 
 
@@ -71,7 +82,7 @@ class _Linker:
         data_end = self._place(variables, code_bytes)
         stack = self._stack_bytes(functions)
         if data_end + stack > MEMORY_BYTES:
-            self._overflow(variables, code_bytes, data_end, stack)
+            raise self._overflow(variables, code_bytes, data_end, stack)
         for function in functions.values():
             function.blocks = [[self._resolve_instr(instr) for instr in block] for block in function.blocks]
         image = ir.Image(
@@ -142,9 +153,11 @@ class _Linker:
                 continue
             hint = "change --link-section-start-address-bytes"
             if address < start:
-                fail(inside[0].span, f"section '{section}' at {address} overlaps the code, which ends at {start}", hint)
+                message = f"section '{section}' at {address} overlaps the code, which ends at {start}"
+                raise _no_room(inside[0].span, message, hint)
             if taken and taken[-1][1] > address:
-                fail(inside[0].span, f"section '{section}' at {address} overlaps section '{taken[-1][2]}'", hint)
+                message = f"section '{section}' at {address} overlaps section '{taken[-1][2]}'"
+                raise _no_room(inside[0].span, message, hint)
             taken.append((address, at, section))
         return taken
 
@@ -167,7 +180,7 @@ class _Linker:
 
         return max(MIN_STACK_BYTES, *(need(name) for name in functions)) if functions else MIN_STACK_BYTES
 
-    def _overflow(self, variables: list[GlobalVar], code: int, data_end: int, stack: int) -> None:
+    def _overflow(self, variables: list[GlobalVar], code: int, data_end: int, stack: int) -> PlacementError:
         """Memory map: what takes how much, the largest first; the place is that of the largest."""
         sized = [(t.size_of(variable.type), variable.name, variable.span) for variable in variables]
         for instance in self.unit.needed_functions():
@@ -177,7 +190,7 @@ class _Linker:
         largest = sorted(sized, key=lambda entry: -entry[0])[:LARGEST_SHOWN]
         listing = ", ".join(f"'{name}' {size} bytes" for size, name, _ in largest)
         spans = [span for _, _, span in largest if span is not None]
-        fail(
+        return _no_room(
             spans[0] if spans else self.span,
             f"the program needs {data_end + stack} bytes of PE memory, but a PE has {MEMORY_BYTES}: "
             f"code {code} (estimate), data {data_end - code}, stack {stack}",
@@ -307,6 +320,10 @@ class _Linker:
             )
             for name, export in state.exports.items()
         }
+
+
+def _no_room(span: Span | None, message: str, hint: str) -> PlacementError:
+    return PlacementError(error(message, span, hint=hint).diagnostics)
 
 
 def _first_gap(at: int, alignment: int, size: int, taken: list[tuple[int, int, str]]) -> int:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
-from helpers.csl_eval import compile_body, errors_of
+import pytest
+from helpers.csl_eval import compile_body, compile_text, error_messages, errors_of
 
 from fabrica_bench.csl import ir
 from fabrica_bench.csl.descriptors import decode_dsd
+from fabrica_bench.csl.diagnostics import CslError
 from fabrica_bench.csl.linker import MEMORY_BYTES
 
 
@@ -105,3 +107,62 @@ def test_symbols_of_imported_modules_carry_their_path(tmp_path: Path) -> None:
     ]
     assert set(image.globals) == {"m.v", "n.v"}
     assert {"main", "m.bump", "n.bump"} <= set(image.functions)
+
+
+MESH = """
+const memcpy = @import_module("<memcpy/get_params>", .{ .width = 4, .height = 3 });
+layout {
+  @set_rectangle(4, 3);
+  for (@range(i16, 4)) |x| {
+    for (@range(i16, 3)) |y| {
+      @set_tile_code(x, y, "pe.csl", .{ .memcpy_params = memcpy.get_params(x), PARAMS });
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("params", "pe", "ends"),
+    [
+        # Wide programs lie on the last two columns and on the PE at the origin.
+        (
+            ".size = if (x >= 2 or x + y == 0) 30000 else 10",
+            "param size: u16; export var large = @zeros([size]u16);",
+            ["PE(0,0), PE(2..3,0..2)"],
+        ),
+        # Programs that differ, but need as much, are told together.
+        (
+            ".id = y",
+            "param id: i16; export var large = @zeros([30000]u16); export var own: i16 = id;",
+            ["PE(0..3,0..2)"],
+        ),
+        (
+            ".size = if (y == 1) @as(u16, 30000) else if (y == 2) @as(u16, 40000) else 10",
+            "param size: u16; export var large = @zeros([size]u16);",
+            ["PE(0..3,1)", "PE(0..3,2)"],
+        ),
+        # After a few broken programs no more are looked at.
+        (
+            ".id = 4 * y + x",
+            "param id: i16; export var large = @zeros([30000]u16); export var own: i16 = id;",
+            ["PE(0..1,0), PE(0,1..2), perhaps also of others"],
+        ),
+    ],
+    ids=["region", "alike", "two sizes", "many"],
+)
+def test_a_program_that_is_too_large_names_its_pes(tmp_path: Path, params: str, pe: str, ends: list[str]) -> None:
+    with pytest.raises(CslError) as caught:
+        compile_text(tmp_path, "param memcpy_params: comptime_struct;\n" + pe, layout=MESH.replace("PARAMS", params))
+    messages = error_messages(caught.value)
+    assert [message.rpartition("; it is the program of ")[2] for message in messages] == ends
+    assert all("bytes of PE memory, but a PE has 49152: code" in message for message in messages)
+
+
+def test_a_section_that_has_no_room_names_the_pes_too(tmp_path: Path) -> None:
+    pe = 'param memcpy_params: comptime_struct; param x: i16; export var table linksection(".table") = @zeros([9]u16);'
+    with pytest.raises(CslError) as caught:
+        compile_text(tmp_path, pe, layout=MESH.replace("PARAMS", ".x = x / 3"), section_addresses={".table": 10})
+    (message,) = error_messages(caught.value)
+    assert message.startswith("section '.table' at 10 overlaps the code")
+    assert message.endswith("; it is the program of PE(0..3,0..2)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,8 @@ from fabrica_bench.csl import types as t
 from fabrica_bench.csl.builtins import load_all
 from fabrica_bench.csl.diagnostics import CslError, Diagnostic, in_order
 from fabrica_bench.csl.exhaustion import hit_own_limit
-from fabrica_bench.csl.linker import link
+from fabrica_bench.csl.linker import PlacementError, link
+from fabrica_bench.csl.pe_groups import pe_list
 from fabrica_bench.csl.sema import limits, register_all, reserved
 from fabrica_bench.csl.sema.calls import lower_instance, runtime_instance
 from fabrica_bench.csl.sema.checks import check_images
@@ -298,16 +299,24 @@ def _images(session: Session, layout: LayoutState) -> tuple[list[CompiledImage],
     for (x, y), configs in layout.colors.items():
         layout_colors.setdefault(tiles[y][x], configs)
     errors: list[Diagnostic] = []
+    unplaced: dict[Diagnostic, list[int]] = {}
     images: list[CompiledImage] = []
     failed = 0
     for number, code in enumerate(codes):
         try:
             images.append(compile_image(session, layout, code, number, layout_colors.get(number, {})))
+        except PlacementError as problem:
+            for diagnostic in problem.diagnostics:
+                unplaced.setdefault(diagnostic, []).append(number)
+            failed += 1
         except CslError as problem:
             errors.extend(problem.diagnostics)
             failed += 1
-            if failed >= MAX_FAILED_IMAGES:
-                break
+        if failed >= MAX_FAILED_IMAGES:
+            break
+    errors += [
+        _naming_pes(diagnostic, set(which), tiles, number + 1 == len(codes)) for diagnostic, which in unplaced.items()
+    ]
     if errors or failed:
         raise CslError(errors)
     for path in dict.fromkeys(code.path for code in codes):
@@ -318,6 +327,13 @@ def _images(session: Session, layout: LayoutState) -> tuple[list[CompiledImage],
     if errors:
         raise CslError(errors)
     return images, tiles
+
+
+def _naming_pes(diagnostic: Diagnostic, programs: set[int], tiles: list[list[int]], is_complete: bool) -> Diagnostic:
+    """The diagnostic of these programs, with the PEs that have them. `is_complete`: all programs were looked at."""
+    pes = pe_list((x, y) for y, row in enumerate(tiles) for x, number in enumerate(row) if number in programs)
+    rest = "" if is_complete else ", perhaps also of others"
+    return replace(diagnostic, message=f"{diagnostic.message}; it is the program of {pes}{rest}")
 
 
 def _filter_key(layout: LayoutState, x: int, y: int) -> Any:
