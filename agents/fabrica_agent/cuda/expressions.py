@@ -6,27 +6,25 @@ an operand that such an effect could change is saved in a variable first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import NoReturn
+from collections.abc import Sequence
 
 from fabrica_agent.cuda import source as cu
-from fabrica_agent.cuda.mutation import changes_object, mutation
+from fabrica_agent.cuda.addresses import each, is_set, pointing_into
+from fabrica_agent.cuda.pointers import Pointers
 from fabrica_agent.cuda.source import Cursor
-from fabrica_agent.cuda.types import ctype, kind_name, scalar_count, scalar_of, size_of
+from fabrica_agent.cuda.state import SCALAR_NODES, is_pure
+from fabrica_agent.cuda.types import ctype, kind_name, scalar_count, scalar_of
 from fabrica_agent.cuda.values import (
     Aggregate,
     ArrayType,
     ArrayVar,
     Binding,
-    BufferName,
     Chosen,
     ChosenPlace,
     Closure,
     CType,
     Element,
     Fixed,
-    Frame,
     Opaque,
     OpaqueType,
     Place,
@@ -37,143 +35,16 @@ from fabrica_agent.cuda.values import (
     Reinterpreted,
     ScalarType,
     ScalarVar,
-    Selector,
     StructType,
     StructVar,
     Value,
-    Which,
 )  # fmt: skip
 from fabrica_agent.lowering import fold
-from fabrica_agent.lowering.ir import (
-    BLOCK,
-    THREAD,
-    Assign,
-    Atomic,
-    Bin,
-    Bitcast,
-    Buffer,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    If,
-    LaneRead,
-    Load,
-    Op,
-    Param,
-    Select,
-    Space,
-    Stmt,
-    Store,
-    Ty,
-    Un,
-    UnsupportedError,
-    Var,
-    walk,
-)  # fmt: skip
-
-SCALAR_NODES = Const | Param | Var | Load | LaneRead | Bin | Un | Cast | Bitcast | Select | Call
+from fabrica_agent.lowering.ir import Assign, Atomic, Bin, Bitcast, Cast, Expr, If, Load, Op, Store, Ty
 
 
-def is_pure(e: Expr) -> bool:
-    """Whether an expression has the same value wherever it stands: no memory, no mutable variable.
-
-    Thread and block indices and canonical loop variables are immutable; the translator marks the latter by `'` names.
-    """
-    return all(
-        isinstance(n, Const | Param | Bin | Un | Cast | Select)
-        or (isinstance(n, Var) and (n.name in THREAD or n.name in BLOCK or n.name.endswith("'")))
-        for n in walk(e)
-    )
-
-
-class Expressions:
-    """Expression half of the translator; the statement half supplies `call` and the program state."""
-
-    source: cu.CudaSource
-    frame: Frame
-    out: list[Stmt]
-    buffers: dict[str, Buffer]
-    types: dict[str, Ty]
-    globals: dict[int, Binding]
-    kernel_geometry: dict[str, tuple[Expr, Expr, Expr]]
-
-    # ------------------------------------------------------------------------------------------- infrastructure
-
-    def fail(self, what: str, cursor: Cursor) -> NoReturn:
-        """Raise with the line of the cursor."""
-        raise UnsupportedError(what, self.source.place(cursor))
-
-    def fresh(self, base: str, ty: Ty) -> Var:
-        """A new variable whose name starts with `base`."""
-        clean = "".join(c if c.isalnum() or c == "_" else "_" for c in base) or "t"
-        name, count = clean, 1
-        while name in self.types or name + "'" in self.types or name in self.buffers:
-            count += 1
-            name = f"{clean}_{count}"
-        self.types[name] = ty
-        return Var(name, ty)
-
-    def fresh_buffer(self, base: str, ty: Ty, length: Expr | None, space: Space) -> str:
-        """A new buffer whose name starts with `base`."""
-        name, count = base or "buffer", 1
-        while name in self.buffers or name in self.types:
-            count += 1
-            name = f"{base}_{count}"
-        self.buffers[name] = Buffer(name, ty, length, space)
-        return name
-
-    @contextmanager
-    def capture(self) -> Iterator[list[Stmt]]:
-        """Collect the statements emitted inside the `with` block."""
-        saved, self.out = self.out, []
-        try:
-            yield self.out
-        finally:
-            self.out = saved
-
-    def allocate(self, base: str, target: CType, size: Expr, cursor: Cursor) -> Pointer:
-        """A new global buffer of `size` bytes for elements of type `target`."""
-        ty, unit = scalar_of(target), size_of(target)
-        count = fold.int_value(size)
-        if ty is None or unit is None or count is None:
-            self.fail("the size of this allocation is not known from the task's parameters", cursor)
-        length = fold.i32(-(-count // max(1, ty.bits // 8)))
-        return Pointer(self.fresh_buffer(base, ty, length, Space.GLOBAL), fold.i32(0), target)
-
-    def forget(self, changed: frozenset[int] | None) -> None:
-        """Drop what is known of variables that code about to be translated (or just translated) may change.
-
-        Args:
-            changed: Hashes of their declarations; None for all.
-        """
-        frame: Frame | None = self.frame
-        while frame is not None:
-            for key, binding in frame.bindings.items():
-                if changed is None or key in changed:
-                    _forget(binding)
-            for binding in frame.this.fields.values() if frame.this is not None else ():
-                _forget(binding)
-            frame = frame.outer
-
-    def forget_changes(self, cursor: Cursor) -> None:
-        """`forget` whatever the code under a cursor assigns; function objects and methods may assign anything."""
-        if any(c.kind.name == "CALL_EXPR" and c.spelling.startswith("operator") for c in cu.subtree(cursor)):
-            self.forget(None)
-            return
-        if changes_object(cursor):
-            self.forget(None)
-            return
-        changes = mutation(cursor)
-        self.forget(changes.assigned | changes.addressed)
-
-    def save(self, e: Expr, base: str = "t") -> Expr:
-        """Evaluate `e` now: pure expressions stay as they are, others go to a new variable."""
-        if is_pure(e):
-            return e
-        var = self.fresh(base, e.ty)
-        self.out.append(Assign(var.name, e))
-        return var
+class Expressions(Pointers):
+    """Expression half of the translator; the statement half supplies `call`."""
 
     def operands(self, cursors: Sequence[Cursor]) -> list[Value]:
         """Translate left to right, saving an operand that a later one's side effects could change."""
@@ -196,7 +67,7 @@ class Expressions:
             value = next(iter(value.fields.values()))
         if not isinstance(value, SCALAR_NODES):
             if isinstance(value, Pointer | Chosen | Opaque) and ctype(cursor.type) == ScalarType(Ty.BOOL):
-                return _is_set(value)
+                return is_set(value)
             self.fail("a scalar value is needed here", cursor)
         return value
 
@@ -204,14 +75,8 @@ class Expressions:
         """The truth of an expression."""
         value = self.value(cursor)
         if isinstance(value, Pointer | Chosen | Opaque):
-            return _is_set(value)
+            return is_set(value)
         return fold.cast(self.scalar_from(value, cursor), Ty.BOOL)
-
-    def scalar_from(self, value: Value, cursor: Cursor) -> Expr:
-        """A value that must be scalar."""
-        if not isinstance(value, SCALAR_NODES):
-            self.fail("a scalar value is needed here", cursor)
-        return value
 
     def value(self, cursor: Cursor) -> Value:
         """Translate an expression."""
@@ -254,7 +119,7 @@ class Expressions:
             ty = scalar_of(target.target)
             return value if ty is None else self.allocate("heap", target.target, value.bytes, cursor)
         if isinstance(value, Pointer | Chosen | Opaque) and target == ScalarType(Ty.BOOL):
-            return _is_set(value)
+            return is_set(value)
         return value
 
     def _convert_pointer(self, p: Pointer, target: CType, cursor: Cursor) -> Pointer:
@@ -446,7 +311,7 @@ class Expressions:
             case PointerVar(buffer=None):
                 return Opaque("null")
             case PointerVar(buffer=buffer, offset=offset, target=target):
-                return _pointing_into(buffer, offset if offset is not None else fold.i32(0), target)
+                return pointing_into(buffer, offset if offset is not None else fold.i32(0), target)
             case ChosenPlace(cond=cond, yes=yes, no=no):
                 return self.either(cond, self.read(yes, cursor), self.read(no, cursor), cursor)
             case StructVar(fields=fields):
@@ -508,63 +373,6 @@ class Expressions:
             case _:
                 self.fail("this assignment is not supported", cursor)
 
-    def point(self, place: PointerVar, value: Pointer | Chosen | Opaque, cursor: Cursor) -> None:
-        """Let a pointer variable point elsewhere; branches and loops look at what that leaves behind."""
-        value = self.fastened(value)
-        buffer = _buffer_of(value)
-        if place.selector is not None and set(buffers_in(buffer)) <= set(place.selector.among):
-            self.out.append(Assign(place.selector.number.name, number_of(buffer, place.selector.among)))
-        else:
-            place.buffer, place.selector = buffer, None
-        if isinstance(value, Opaque):
-            return
-        offset = _offset_of(value)
-        if place.offset is None:
-            if fold.is_const(offset, 0) and not self.frame.in_kernel:
-                return
-            place.offset = self.fresh("offset", Ty.I32)
-        self.out.append(Assign(place.offset.name, offset))
-
-    def fastened(self, address: Pointer | Chosen | Opaque) -> Pointer | Chosen | Opaque:
-        """An address whose conditions later assignments don't change."""
-        if not isinstance(address, Chosen):
-            return address
-        cond = address.cond if isinstance(address.cond, Var) else self.save(address.cond, "chosen")
-        return Chosen(cond, self.fastened(address.yes), self.fastened(address.no))
-
-    def frozen_address(self, address: Pointer | Chosen, name: str = "t") -> Pointer | Chosen:
-        """An address that later assignments don't change."""
-        fast = self.fastened(address)
-        assert not isinstance(fast, Opaque)
-        return each(fast, lambda p: Pointer(p.buffer, self.save(p.offset, name), p.target))
-
-    def by_cases(self, address: Chosen, use: Callable[[Value], Value], cursor: Cursor) -> Value:
-        """Emit the use of an address, one branch for each pointer that it may be; null is not used."""
-        fast = self.fastened(address)
-        assert isinstance(fast, Chosen)
-        for null, other in ((fast.yes, fast.no), (fast.no, fast.yes)):
-            if isinstance(null, Opaque):
-                return self.by_cases(other, use, cursor) if isinstance(other, Chosen) else use(other)
-        results: list[Value] = []
-        branches: list[list[Stmt]] = []
-        for case in (fast.yes, fast.no):
-            with self.capture() as branch:
-                results.append(self.by_cases(case, use, cursor) if isinstance(case, Chosen) else use(case))
-            branches.append(branch)
-        a, b = results
-        if isinstance(a, Opaque) and isinstance(b, Opaque):
-            found: Value = a
-        elif a == b:
-            found = a
-        else:
-            x, y = self.scalar_from(a, cursor), self.scalar_from(b, cursor)
-            found = var = self.fresh("result", x.ty)
-            branches[0].append(Assign(var.name, x))
-            branches[1].append(Assign(var.name, fold.cast(y, x.ty)))
-        if branches[0] or branches[1]:
-            self.out.append(If(fast.cond, tuple(branches[0]), tuple(branches[1])))
-        return found
-
     def _call_expr(self, cursor: Cursor) -> Value:
         return self.call(cursor)
 
@@ -580,85 +388,6 @@ def _names_place(cursor: Cursor) -> bool:
     return cursor.kind.name == "ARRAY_SUBSCRIPT_EXPR" or (
         cursor.kind.name == "UNARY_OPERATOR" and cu.unary_operator(cursor) == "*"
     )
-
-
-def each(address: Pointer | Chosen, change: Callable[[Pointer], Pointer]) -> Pointer | Chosen:
-    """Every pointer that an address may be, changed; null stays null."""
-    if isinstance(address, Pointer):
-        return change(address)
-    yes, no = (a if isinstance(a, Opaque) else each(a, change) for a in (address.yes, address.no))
-    return Chosen(address.cond, yes, no)
-
-
-def buffers_in(buffer: BufferName) -> tuple[str | None, ...]:
-    """What a pointer variable may point into."""
-    if isinstance(buffer, Which):
-        return (*buffers_in(buffer.yes), *buffers_in(buffer.no))
-    return (buffer,)
-
-
-def number_of(buffer: BufferName, among: tuple[str | None, ...]) -> Expr:
-    """The number of the buffer in a list, I32."""
-    if isinstance(buffer, Which):
-        return fold.select(buffer.cond, number_of(buffer.yes, among), number_of(buffer.no, among))
-    return fold.i32(among.index(buffer))
-
-
-def selected(selector: Selector) -> BufferName:
-    """The buffer that a selector says."""
-    buffer: BufferName = selector.among[-1]
-    for k in range(len(selector.among) - 2, -1, -1):
-        buffer = Which(fold.binary(Op.EQ, selector.number, fold.i32(k), Ty.BOOL), selector.among[k], buffer)
-    return buffer
-
-
-def _is_set(address: Pointer | Chosen | Opaque) -> Expr:
-    """Whether a pointer is not null."""
-    if isinstance(address, Chosen):
-        yes, no = _is_set(address.yes), _is_set(address.no)
-        return (
-            yes
-            if yes == no
-            else fold.logical_or(
-                fold.logical_and(address.cond, yes), fold.logical_and(fold.logical_not(address.cond), no)
-            )
-        )
-    return fold.TRUE if isinstance(address, Pointer) else fold.FALSE
-
-
-def _buffer_of(address: Pointer | Chosen | Opaque) -> BufferName:
-    if isinstance(address, Chosen):
-        yes, no = _buffer_of(address.yes), _buffer_of(address.no)
-        return yes if yes == no else Which(address.cond, yes, no)
-    return address.buffer if isinstance(address, Pointer) else None
-
-
-def _offset_of(address: Pointer | Chosen | Opaque) -> Expr:
-    if isinstance(address, Chosen):
-        if isinstance(address.yes, Opaque) or isinstance(address.no, Opaque):
-            return _offset_of(address.no if isinstance(address.yes, Opaque) else address.yes)
-        return fold.select(address.cond, _offset_of(address.yes), _offset_of(address.no))
-    return address.offset if isinstance(address, Pointer) else fold.i32(0)
-
-
-def _pointing_into(buffer: BufferName, offset: Expr, target: CType) -> Pointer | Chosen | Opaque:
-    if isinstance(buffer, Which):
-        yes, no = (_pointing_into(b, offset, target) for b in (buffer.yes, buffer.no))
-        return Chosen(buffer.cond, yes, no)
-    return Opaque("null") if buffer is None else Pointer(buffer, offset, target)
-
-
-def _forget(binding: Binding) -> None:
-    match binding:
-        case ScalarVar():
-            binding.known = None
-        case Reinterpreted(held=held):
-            held.known = None
-        case StructVar(fields=fields):
-            for field_binding in fields.values():
-                _forget(field_binding)
-        case _:
-            return
 
 
 def row_type(t: ArrayType) -> CType:

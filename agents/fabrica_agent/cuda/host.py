@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fabrica_agent.cuda import source as cu
-from fabrica_agent.cuda.expressions import SCALAR_NODES
-from fabrica_agent.cuda.operators import PointerChoiceError, Pointing, moved, now, repoint
+from fabrica_agent.cuda.pointers import PointerChoiceError, Pointing, moved, now, repoint
 from fabrica_agent.cuda.source import Cursor
+from fabrica_agent.cuda.state import SCALAR_NODES
 from fabrica_agent.cuda.statements import Counted, ForParts, Statements
 from fabrica_agent.cuda.values import (
     Chosen,

@@ -2,49 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TypeVar
 
 from fabrica_agent.cuda import source as cu
-from fabrica_agent.cuda.expressions import SCALAR_NODES, Expressions, each, to_index
+from fabrica_agent.cuda.addresses import each
+from fabrica_agent.cuda.expressions import Expressions, to_index
+from fabrica_agent.cuda.pointers import moved
 from fabrica_agent.cuda.source import Cursor
+from fabrica_agent.cuda.state import SCALAR_NODES
 from fabrica_agent.cuda.types import ctype, scalar_count
 from fabrica_agent.cuda.values import (
     Aggregate,
     ArrayType,
     ArrayVar,
-    Binding,
-    BufferName,
     Chosen,
     ChosenPlace,
-    Closure,
     CType,
     Element,
     Fixed,
-    Frame,
     Opaque,
     Place,
     Pointer,
-    PointerVar,
     ScalarType,
-    Selector,
-    StructVar,
     Value,
 )  # fmt: skip
 from fabrica_agent.lowering import fold
-from fabrica_agent.lowering.ir import (
-    COMPARISONS,
-    Assign,
-    Call,
-    Expr,
-    If,
-    Load,
-    Op,
-    Ty,
-    UnsupportedError,
-    Var,
-    walk,
-)  # fmt: skip
+from fabrica_agent.lowering.ir import COMPARISONS, Assign, Call, Expr, If, Load, Op, Ty, walk
+
+T = TypeVar("T")
 
 _OPERATORS = {
     "+": Op.ADD, "-": Op.SUB, "*": Op.MUL, "/": Op.DIV, "%": Op.MOD, "<<": Op.SHL, ">>": Op.SHR, "&": Op.AND,
@@ -58,32 +44,6 @@ class Operators(Expressions):
     def settled(self, cond: Expr) -> fold.Number | None:
         """The value of a condition where it is known while translating."""
         return fold.value(cond)
-
-    def chosen_by(self, cond: Expr, cursor: Cursor) -> Expr:
-        """The condition that chooses between pointers, computed now."""
-        return self.save(cond, "chosen")
-
-    def pointing(self) -> list[Pointing]:
-        """Where all pointer variables that code at this point can change now point."""
-        found: dict[int, Pointing] = {}
-        todo: list[Frame] = [self.frame]
-        seen: set[int] = set()
-        bindings = list(self.globals.values())
-        while todo:
-            frame = todo.pop()
-            if id(frame) in seen:
-                continue
-            seen.add(id(frame))
-            inside = [*frame.bindings.values()]
-            inside += frame.this.fields.values() if frame.this is not None else ()
-            inside += (frame.result,) if frame.result is not None else ()
-            bindings += inside
-            todo += [b.value.frame for b in inside if isinstance(b, Fixed) and isinstance(b.value, Closure)]
-            todo += [frame.outer] if frame.outer is not None else []
-        for binding in bindings:
-            for variable in _pointers(binding):
-                found[id(variable)] = _pointing(variable)
-        return list(found.values())
 
     def _binary_operator(self, cursor: Cursor) -> Value:
         op = cu.binary_operator(cursor)
@@ -264,26 +224,37 @@ class Operators(Expressions):
                 return p
         self.fail("taking the address of a local variable is not supported", cursor)
 
+    def _choice(self, cursor: Cursor, take: Callable[[Cursor], T], between: Callable[[Expr, Cursor, Cursor], T]) -> T:
+        """What a conditional expression stands for.
+
+        Args:
+            cursor: The expression.
+            take: Translates the operand that is sure to be chosen, where that is known.
+            between: Translates the choice by a condition between the other two operands.
+        """
+        test, yes, no = cu.kids(cursor)
+        cond = self.condition(test)
+        known = self.settled(cond)
+        if known is not None:
+            return take(yes if known else no)
+        return between(cond, yes, no)
+
     def either_place(self, cursor: Cursor) -> Place:
         """The place that a conditional expression names."""
-        test, yes, no = cu.kids(cursor)
-        cond = self.condition(test)
-        known = self.settled(cond)
-        if known is not None:
-            return self.place(yes if known else no)
-        with self.capture() as effects:
-            a, b = self.place(yes), self.place(no)
-        if effects or not isinstance(a, Element | ChosenPlace) or not isinstance(b, Element | ChosenPlace):
-            self.fail("choosing between these two places is not supported", cursor)
-        cond = self.chosen_by(cond, cursor)
-        return ChosenPlace(cond, a, b)
+
+        def between(cond: Expr, yes: Cursor, no: Cursor) -> Place:
+            with self.capture() as effects:
+                a, b = self.place(yes), self.place(no)
+            if effects or not isinstance(a, Element | ChosenPlace) or not isinstance(b, Element | ChosenPlace):
+                self.fail("choosing between these two places is not supported", cursor)
+            return ChosenPlace(self.chosen_by(cond, cursor), a, b)
+
+        return self._choice(cursor, self.place, between)
 
     def _conditional_operator(self, cursor: Cursor) -> Value:
-        test, yes, no = cu.kids(cursor)
-        cond = self.condition(test)
-        known = self.settled(cond)
-        if known is not None:
-            return self.value(yes if known else no)
+        return self._choice(cursor, self.value, lambda cond, yes, no: self._either_value(cond, yes, no, cursor))
+
+    def _either_value(self, cond: Expr, yes: Cursor, no: Cursor, cursor: Cursor) -> Value:
         before = self.pointing()
         with self.capture() as effects_a:
             a = self.value(yes)
@@ -317,47 +288,6 @@ class Operators(Expressions):
         var = self.fresh("choice", x.ty)
         self.out.append(If(cond, (*effects_a, Assign(var.name, x)), (*effects_b, Assign(var.name, fold.cast(y, x.ty)))))
         return var
-
-
-class Pointing(NamedTuple):
-    """Where a pointer variable points at one point of the translation."""
-
-    variable: PointerVar
-    buffer: BufferName
-    offset: Var | None
-    selector: Selector | None
-
-
-class PointerChoiceError(UnsupportedError):
-    """Which array a pointer of a loop points into depends on the turn."""
-
-
-def moved(before: Sequence[Pointing]) -> bool:
-    """Whether some pointer variable points into other arrays than before, or keeps its offset elsewhere."""
-    return any((p.variable.buffer, p.variable.offset) != (p.buffer, p.offset) for p in before)
-
-
-def now(before: Sequence[Pointing]) -> list[Pointing]:
-    """Where the same variables point now."""
-    return [_pointing(p.variable) for p in before]
-
-
-def _pointing(variable: PointerVar) -> Pointing:
-    return Pointing(variable, variable.buffer, variable.offset, variable.selector)
-
-
-def repoint(before: Sequence[Pointing]) -> None:
-    """Go back to an earlier state of the pointer variables."""
-    for p in before:
-        p.variable.buffer, p.variable.offset, p.variable.selector = p.buffer, p.offset, p.selector
-
-
-def _pointers(binding: Binding) -> Iterator[PointerVar]:
-    if isinstance(binding, PointerVar):
-        yield binding
-    elif isinstance(binding, StructVar):
-        for part in binding.fields.values():
-            yield from _pointers(part)
 
 
 def promoted(ty: Ty) -> Ty:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from fabrica_agent.cuda import source as cu
-from fabrica_agent.cuda.expressions import SCALAR_NODES, is_pure
 from fabrica_agent.cuda.host import HostCalls
 from fabrica_agent.cuda.intrinsics import HANDLERS
 from fabrica_agent.cuda.mutation import Mutation, mutation
 from fabrica_agent.cuda.source import CudaSource, Cursor
+from fabrica_agent.cuda.state import SCALAR_NODES, is_pure
 from fabrica_agent.cuda.types import ctype, is_reference, scalar_count, scalar_of
 from fabrica_agent.cuda.values import (
     Aggregate,

@@ -1,0 +1,269 @@
+"""Where pointer variables point, followed through branches and loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+from fabrica_agent.cuda.addresses import buffer_of, buffers_in, each, filled, number_of, offset_of, selected
+from fabrica_agent.cuda.source import Cursor
+from fabrica_agent.cuda.state import State
+from fabrica_agent.cuda.values import (
+    Binding,
+    BufferName,
+    Chosen,
+    Closure,
+    Fixed,
+    Frame,
+    Opaque,
+    Pointer,
+    PointerVar,
+    Selector,
+    StructVar,
+    Value,
+    Which,
+)  # fmt: skip
+from fabrica_agent.lowering import fold
+from fabrica_agent.lowering.ir import Assign, Body, Expr, If, Stmt, Ty, UnsupportedError, Var
+
+T = TypeVar("T")
+MAX_RETRIES = 16
+MAX_ARRAYS = 4
+"""Arrays between which a loop may move a pointer."""
+
+
+class Pointing(NamedTuple):
+    """Where a pointer variable points at one point of the translation."""
+
+    variable: PointerVar
+    buffer: BufferName
+    offset: Var | None
+    selector: Selector | None
+
+
+class PointerChoiceError(UnsupportedError):
+    """Which array a pointer of a loop points into depends on the turn."""
+
+
+def moved(before: Sequence[Pointing]) -> bool:
+    """Whether some pointer variable points into other arrays than before, or keeps its offset elsewhere."""
+    return any((p.variable.buffer, p.variable.offset) != (p.buffer, p.offset) for p in before)
+
+
+def now(before: Sequence[Pointing]) -> list[Pointing]:
+    """Where the same variables point now."""
+    return [_pointing(p.variable) for p in before]
+
+
+def _pointing(variable: PointerVar) -> Pointing:
+    return Pointing(variable, variable.buffer, variable.offset, variable.selector)
+
+
+def restart(before: Sequence[Pointing]) -> None:
+    """Let another branch start where the first one did; the offset of a pointer without array is kept in one place."""
+    for p in before:
+        p.variable.buffer, p.variable.selector = p.buffer, p.selector
+        if p.buffer is not None:
+            p.variable.offset = p.offset
+
+
+def repoint(before: Sequence[Pointing]) -> None:
+    """Go back to an earlier state of the pointer variables."""
+    for p in before:
+        p.variable.buffer, p.variable.offset, p.variable.selector = p.buffer, p.offset, p.selector
+
+
+def _pointers(binding: Binding) -> Iterator[PointerVar]:
+    if isinstance(binding, PointerVar):
+        yield binding
+    elif isinstance(binding, StructVar):
+        for part in binding.fields.values():
+            yield from _pointers(part)
+
+
+class Pointers(State):
+    """Pointer part of the translator."""
+
+    def pointing(self) -> list[Pointing]:
+        """Where all pointer variables that code at this point can change now point."""
+        found: dict[int, Pointing] = {}
+        todo: list[Frame] = [self.frame]
+        seen: set[int] = set()
+        bindings = list(self.globals.values())
+        while todo:
+            frame = todo.pop()
+            if id(frame) in seen:
+                continue
+            seen.add(id(frame))
+            inside = [*frame.bindings.values()]
+            inside += frame.this.fields.values() if frame.this is not None else ()
+            inside += (frame.result,) if frame.result is not None else ()
+            bindings += inside
+            todo += [b.value.frame for b in inside if isinstance(b, Fixed) and isinstance(b.value, Closure)]
+            todo += [frame.outer] if frame.outer is not None else []
+        for binding in bindings:
+            for variable in _pointers(binding):
+                found[id(variable)] = _pointing(variable)
+        return list(found.values())
+
+    def chosen_by(self, cond: Expr, cursor: Cursor) -> Expr:
+        """The condition that chooses between pointers, computed now."""
+        return self.save(cond, "chosen")
+
+    def point(self, place: PointerVar, value: Pointer | Chosen | Opaque, cursor: Cursor) -> None:
+        """Let a pointer variable point elsewhere; branches and loops look at what that leaves behind."""
+        value = self.fastened(value)
+        buffer = buffer_of(value)
+        if place.selector is not None and set(buffers_in(buffer)) <= set(place.selector.among):
+            self.out.append(Assign(place.selector.number.name, number_of(buffer, place.selector.among)))
+        else:
+            place.buffer, place.selector = buffer, None
+        if isinstance(value, Opaque):
+            return
+        offset = offset_of(value)
+        if place.offset is None:
+            if fold.is_const(offset, 0) and not self.frame.in_kernel:
+                return
+            place.offset = self.fresh("offset", Ty.I32)
+        self.out.append(Assign(place.offset.name, offset))
+
+    def fastened(self, address: Pointer | Chosen | Opaque) -> Pointer | Chosen | Opaque:
+        """An address whose conditions later assignments don't change."""
+        if not isinstance(address, Chosen):
+            return address
+        cond = address.cond if isinstance(address.cond, Var) else self.save(address.cond, "chosen")
+        return Chosen(cond, self.fastened(address.yes), self.fastened(address.no))
+
+    def frozen_address(self, address: Pointer | Chosen, name: str = "t") -> Pointer | Chosen:
+        """An address that later assignments don't change."""
+        fast = self.fastened(address)
+        assert not isinstance(fast, Opaque)
+        return each(fast, lambda p: Pointer(p.buffer, self.save(p.offset, name), p.target))
+
+    def by_cases(self, address: Chosen, use: Callable[[Value], Value], cursor: Cursor) -> Value:
+        """Emit the use of an address, one branch for each pointer that it may be; null is not used."""
+        fast = self.fastened(address)
+        assert isinstance(fast, Chosen)
+        for null, other in ((fast.yes, fast.no), (fast.no, fast.yes)):
+            if isinstance(null, Opaque):
+                return self.by_cases(other, use, cursor) if isinstance(other, Chosen) else use(other)
+        results: list[Value] = []
+        branches: list[list[Stmt]] = []
+        for case in (fast.yes, fast.no):
+            with self.capture() as branch:
+                results.append(self.by_cases(case, use, cursor) if isinstance(case, Chosen) else use(case))
+            branches.append(branch)
+        a, b = results
+        if isinstance(a, Opaque) and isinstance(b, Opaque):
+            found: Value = a
+        elif a == b:
+            found = a
+        else:
+            x, y = self.scalar_from(a, cursor), self.scalar_from(b, cursor)
+            found = var = self.fresh("result", x.ty)
+            branches[0].append(Assign(var.name, x))
+            branches[1].append(Assign(var.name, fold.cast(y, x.ty)))
+        if branches[0] or branches[1]:
+            self.out.append(If(fast.cond, tuple(branches[0]), tuple(branches[1])))
+        return found
+
+    def meet(self, cond: Expr, after: list[Pointing], then: Body, other: Body) -> tuple[Body, Body]:
+        """Let pointer variables that two branches leave different be chosen from there on, their offsets in one place.
+
+        Args:
+            cond: Where it holds, the first branch was taken.
+            after: How the first branch left them; the second one has just been translated.
+            then: The first branch.
+            other: The second branch.
+        """
+        for p in after:
+            variable = p.variable
+            if variable.offset != p.offset:
+                shared = p.offset or variable.offset
+                assert shared is not None
+                zero = fold.i32(0)
+                if p.offset is None and p.buffer is not None:
+                    then = (*then, Assign(shared.name, zero))
+                if variable.offset != shared and variable.buffer is not None:
+                    other = (*other, Assign(shared.name, variable.offset or zero))
+                variable.offset = shared
+            if variable.buffer != p.buffer:
+                variable.buffer, variable.selector = Which(cond, p.buffer, variable.buffer), None
+        return then, other
+
+    def gather(self, before: Sequence[Pointing], ends: Sequence[Sequence[Pointing]]) -> None:
+        """Leave each pointer variable with everything that alternatives let it point into, for a selector to choose.
+
+        Args:
+            before: The variables; they are left as the last alternative left them.
+            ends: How each alternative left them, in the order of `before`.
+        """
+        for k, p in enumerate(before):
+            variable = p.variable
+            for end in ends:
+                variable.offset = variable.offset or end[k].offset
+                if end[k].buffer != variable.buffer:
+                    variable.buffer, variable.selector = Which(fold.TRUE, variable.buffer, end[k].buffer), None
+
+    def looped(self, turn: Callable[[], T], cursor: Cursor, ends: Callable[[T], bool] = lambda _: False) -> T:
+        """Translate the body of a loop; pointers that it moves to other arrays get a selector before it.
+
+        Args:
+            turn: Translates one turn.
+            cursor: The loop, for messages.
+            ends: Whether no other turn follows such a turn, so that pointers stay where it leaves them.
+        """
+        for _ in range(MAX_RETRIES):
+            before = self.pointing()
+            translated = turn()
+            if ends(translated) or not self._number(before, cursor):
+                return translated
+            self.forget(None)
+        self.fail("where the pointers of this loop point is not understood", cursor)
+
+    def numbers_pointers(self) -> bool:
+        """Whether loops give selectors to the pointers that they move."""
+        return True
+
+    def _number(self, before: list[Pointing], cursor: Cursor) -> bool:
+        """Give selectors to the pointers that are not where they were before; False when there are none.
+
+        What had no array yet may get one. An offset that starts to be kept in a variable is there from the beginning.
+        """
+        moving: list[tuple[Pointing, tuple[str | None, ...]]] = []
+        for p in before:
+            variable = p.variable
+            fresh = p.buffer is None and isinstance(variable.buffer, str)
+            if not fresh and (variable.buffer, variable.offset) != (p.buffer, p.offset):
+                moving.append((p, tuple(dict.fromkeys((*buffers_in(p.buffer), *buffers_in(variable.buffer))))))
+        if not moving or (not self.numbers_pointers() and not self._by_turns(cursor)):
+            return False
+        repoint(before)
+        for p, among in moving:
+            if len(among) > MAX_ARRAYS:
+                self.fail(f"a pointer that moves between more than {MAX_ARRAYS} arrays is not supported", cursor)
+            if p.variable.offset is None:
+                p.variable.offset = self.fresh("offset", Ty.I32)
+                self.out.append(Assign(p.variable.offset.name, fold.i32(0)))
+            if len(among) > 1:
+                selector = Selector(self.fresh("array", Ty.I32), among)
+                self.out.append(Assign(selector.number.name, number_of(p.buffer, among)))
+                p.variable.buffer, p.variable.selector = selected(selector), selector
+        return True
+
+    def _by_turns(self, cursor: Cursor) -> bool:
+        """Whether this is no counted loop, which could be written out by turns: then give up for now."""
+        if cursor.kind.name == "FOR_STMT":
+            return False
+        what = "a pointer that is in another array after each turn is not supported in this loop"
+        raise PointerChoiceError(what, self.source.place(cursor))
+
+    def return_pointer(self, result: PointerVar, value: Value, cursor: Cursor) -> None:
+        """One of several returns: it is reached where no earlier one was, so it takes what has no array yet."""
+        if not isinstance(value, Pointer | Chosen):
+            self.fail("returning a null pointer at one of several places is not supported", cursor)
+        earlier = result.buffer
+        if result.offset is None:
+            result.offset = self.fresh("offset", Ty.I32)
+        self.point(result, value, cursor)
+        result.buffer, result.selector = filled(earlier, result.buffer), None
