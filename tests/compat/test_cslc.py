@@ -136,3 +136,37 @@ def test_a_crash_has_an_exit_status_of_its_own(
     monkeypatch.setattr(cslc, "compile_command", crash)
     assert cslc.main(["layout.csl", "--fabric-dims=8,3", "--fabric-offsets=4,1", "-o", "out"]) == status
     assert capsys.readouterr().err
+
+
+def test_a_program_for_host_io_without_memcpy_is_warned_about(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout, out = write_program(tmp_path), str(tmp_path / "out")
+    assert cslc.main([layout, "-o", out]) == 0
+    told = capsys.readouterr().err
+    assert told.count("warning:") == 1
+    assert "layout.csl:2:16: warning: '<memcpy/get_params>' is part of the host I/O layer, which is left out" in told
+    assert "hint: compile with --memcpy --channels=1" in told
+    assert cslc.main([layout, "-o", out, "--warnings-as-errors"]) == 1
+    assert cslc.main([layout, *PLACE, "--channels=1", "-o", out, "--warnings-as-errors"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("pe", "warnings"),
+    [
+        # Only the PE's code asks for host I/O.
+        ('const sys_mod = @import_module("<memcpy/memcpy>", .{ .width = 1, .height = 1 });', ["<memcpy/memcpy>"]),
+        ('const math = @import_module("<math>");', []),
+    ],
+)
+def test_which_imports_need_memcpy(
+    pe: str, warnings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = 'layout { @set_rectangle(1, 1); @set_tile_code(0, 0, "pe.csl", .{}); }'
+    (tmp_path / "layout.csl").write_text(layout, encoding="utf-8")
+    (tmp_path / "pe.csl").write_text(pe, encoding="utf-8")
+    command = [str(tmp_path / "layout.csl"), "--diagnostics=json", "-o", str(tmp_path / "out")]
+    assert cslc.main(command) == 0
+    found = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [entry["message"].split("'")[1] for entry in found] == warnings
+    assert all(entry["hint"] == "compile with --memcpy --channels=1" for entry in found)

@@ -139,6 +139,8 @@ def _assemble(session: Session, layout: LayoutState, root: ModuleInstance | None
     streams = reserved.stream_colors(root.unit) if root is not None else {}
     colors = _merged_colors(layout, images, tiles)
     if root is not None:
+        if not options.memcpy:
+            reserved.warn_of_missing_layer(session, [root.unit, *(compiled.unit for compiled in images)])
         linked = [(compiled.unit, compiled.image) for compiled in images]
         routes = Routes(colors, tiles, linked, layout.color_spans, streams, options.memcpy)
         _all(

@@ -6,6 +6,7 @@ program writes down are, because such a program can't work.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fabrica_bench.csl import ast
@@ -14,6 +15,9 @@ from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.session import LIBRARY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fabrica_bench.csl.sema.session import Session
     from fabrica_bench.csl.sema.unit import Unit
 
 COLORS: Final = frozenset((21, 22, 23))
@@ -25,12 +29,30 @@ QUEUES: Final = {
     "wse3": frozenset((("input", 0), ("input", 1), ("output", 0))),
 }
 _REMEDY = "use another number"
+_FOLDERS: Final = (LIBRARY / "memcpy", LIBRARY / "memcpy_multi")
 
 
 def imports(unit: Unit, library: str) -> bool:
     """Whether a module of the unit is the system library `library`."""
     path = str(LIBRARY / f"{library}.csl")
     return any(instance.source.absolute == path for instance in unit.instances)
+
+
+def warn_of_missing_layer(session: Session, units: Iterable[Unit]) -> None:
+    """A program made for host I/O that is compiled without the PEs around it, which carry commands and data.
+
+    The documentation doesn't call that an error, and the program may be compiled just to see whether it compiles.
+    """
+    for unit in units:
+        for instance in unit.instances:
+            if Path(instance.source.absolute).parent in _FOLDERS and instance.origin is not None:
+                session.warn(
+                    instance.origin,
+                    f"'{instance.source.path}' is part of the host I/O layer, which is left out without --memcpy: on "
+                    "hardware a host can neither copy data to this program nor launch its functions",
+                    "compile with --memcpy --channels=1",
+                )
+                return
 
 
 def stream_colors(unit: Unit) -> dict[int, str]:
