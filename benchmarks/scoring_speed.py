@@ -36,7 +36,8 @@ from fabrica_bench.tasks import Task
 from fabrica_bench.tasks.canary import without_canary
 from fabrica_bench.tasks.seeds import HeldOutKey
 from fabrica_bench.tasks.selection import require_tasks
-from fabrica_bench.toolchains.embedded import EmbeddedToolchain, embedded_toolchain
+from fabrica_bench.toolchains import Toolchain
+from fabrica_bench.toolchains.embedded import embedded_toolchain, spread
 from fabrica_bench.wse.native.library import cache_directory, library
 from fabrica_bench.wse.selection import confined_native
 
@@ -87,9 +88,7 @@ def cases_of(task: Task) -> tuple[InputCase, ...]:
     return (*visible_cases(task), *held_out_cases(task, held_out_seeds(task, HeldOutKey.fresh())))
 
 
-def candidate_seconds(
-    task: Task, toolchain: EmbeddedToolchain, size: str, repeats: int, cache: Path
-) -> tuple[float, float]:
+def candidate_seconds(task: Task, toolchain: Toolchain, size: str, repeats: int, cache: Path) -> tuple[float, float]:
     """Median wall seconds and mean processor seconds of scoring one candidate."""
     cases, texts, bundle = cases_of(task), bundle_texts(task), task.spec.bundle
     kernel = without_canary(texts[bundle.plain or bundle.compute])
@@ -107,7 +106,7 @@ def candidate_seconds(
     return median(wall), mean(cpu)
 
 
-def reference_seconds(task: Task, toolchain: EmbeddedToolchain, size: str) -> tuple[float, float]:
+def reference_seconds(task: Task, toolchain: Toolchain, size: str) -> tuple[float, float]:
     """Wall and processor seconds of compiling and judging the expert reference."""
     begin, used = time.perf_counter(), cpu_seconds()
     with Scorer(Conditions(task, toolchain, "wse3", size)) as scorer:
@@ -125,7 +124,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.repeats < 0:
         parser.error("--repeats must be at least 0")
-    toolchain = dataclasses.replace(embedded_toolchain(), forks=not options.programs)
+    toolchain = spread(dataclasses.replace(embedded_toolchain(), forks=not options.programs))
     tasks = require_tasks(options.filter)
     slow = False
     with own_code_cache() as cache:

@@ -162,11 +162,6 @@ def default_run_folder(agent: str) -> Path:
     return folder
 
 
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def write_page(config: RunConfig) -> Path:
     """Write the HTML report of the run into its folder."""
     from fabrica_bench.report import write_report

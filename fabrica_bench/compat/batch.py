@@ -1,22 +1,24 @@
 """Several runs of one program for the price of one start: `python -m fabrica_bench.compat.batch`.
 
-Reads `{"artifact": ..., "runs": [{"workdir": ..., "arguments": [...], "deadline_s": ..., "environment": {...},
-"support": false}]}` from its standard input (a file), loads NumPy, the simulator and the program's code, and then forks
-one process per run, one after another. `support` tells whether the runner imports modules that lie in its working
-directory. Each process has a session, working directory and simulator of its own and ends before the next begins.
-Writes one JSON object per run to standard output: `{"returncode": ..., "timed_out": ..., "seconds": ...,
-"cpu_s": ...}`; what a run prints goes to the files `stdout` and `stderr` beside its working directory.
+Reads `{"artifact": ..., "at_once": 1, "runs": [{"workdir": ..., "arguments": [...], "deadline_s": ..., "environment":
+{...}, "support": false}]}` from its standard input (a file), loads NumPy, the simulator and the program's code, and
+then forks one process per run, `at_once` of them at a time. `support` tells whether the runner imports modules that lie
+in its working directory. Each process has a session, working directory and simulator of its own.
+Writes one JSON object per run to standard output, in their order: `{"returncode": ..., "timed_out": ..., "seconds":
+..., "cpu_s": ...}`; what a run prints goes to the files `stdout` and `stderr` beside its working directory.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 import select
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,30 +45,93 @@ def main() -> int:
     request = json.load(sys.stdin)
     warm_modules()
     warm_native(Path(request["artifact"]) if request.get("artifact") else None)
-    for run in request["runs"]:
-        keep_compiled(Path(run["workdir"]))
-        sys.stdout.write(json.dumps(_supervise(run)) + "\n")
+    for answer in _answers(request["runs"], max(1, int(request.get("at_once", 1)))):
+        sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
     return 0
 
 
-def _supervise(run: Mapping[str, Any]) -> dict[str, Any]:
-    begin = time.monotonic()
-    sys.stdout.flush()
-    pid = os.fork()
-    if pid == 0:
-        # Whatever happens, the child must not return into the parent's loop.
-        try:
-            os._exit(_work(run))
-        finally:
-            os._exit(cs_python.SIMULATION_FAILED + 100)
-    status, timed_out, cpu_s = _wait(pid, begin + float(run["deadline_s"]))
-    return {
-        "returncode": os.waitstatus_to_exitcode(status),
-        "timed_out": timed_out,
-        "seconds": time.monotonic() - begin,
-        "cpu_s": cpu_s,
-    }
+class _Run:
+    """A run in progress."""
+
+    def __init__(self, run: Mapping[str, Any]) -> None:
+        self.begin = time.monotonic()
+        self.deadline = self.begin + float(run["deadline_s"])
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            # Whatever happens, the child must not return into the parent's loop.
+            try:
+                os._exit(_work(run))
+            finally:
+                os._exit(cs_python.SIMULATION_FAILED + 100)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its process has ended; it is not collected."""
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def collect(self) -> dict[str, Any]:
+        """Its answer; it is killed if it still runs."""
+        timed_out = not self.ended
+        if timed_out:
+            with contextlib.suppress(ProcessLookupError):  # it has no group of its own yet
+                os.killpg(self.pid, signal.SIGKILL)
+            os.kill(self.pid, signal.SIGKILL)
+        _, status, usage = os.wait4(self.pid, 0)
+        return {
+            "returncode": os.waitstatus_to_exitcode(status),
+            "timed_out": timed_out,
+            "seconds": time.monotonic() - self.begin,
+            "cpu_s": usage.ru_utime + usage.ru_stime,
+        }
+
+
+def _answers(runs: Sequence[Mapping[str, Any]], at_once: int) -> Iterator[dict[str, Any]]:
+    """The answers to the runs, in their order; so many run at a time."""
+    running: dict[int, _Run] = {}
+    finished: dict[int, dict[str, Any]] = {}
+    begun = 0
+    for number in range(len(runs)):
+        while number not in finished:
+            while begun < len(runs) and len(running) < at_once:
+                keep_compiled(Path(runs[begun]["workdir"]))
+                running[begun] = _Run(runs[begun])
+                begun += 1
+            for other in _wait(running):
+                finished[other] = running.pop(other).collect()
+        yield finished.pop(number)
+
+
+def _wait(running: Mapping[int, _Run]) -> list[int]:
+    """Wait until a run has ended or has to; which ones."""
+    pause = 0.001
+    with contextlib.ExitStack() as stack:
+        poll = _poll(running, stack)
+        while True:
+            now = time.monotonic()
+            found = [number for number, run in running.items() if run.deadline <= now or run.ended]
+            if found:
+                return found
+            left = min(run.deadline for run in running.values()) - now
+            if poll is None:
+                time.sleep(min(pause, left))
+                pause = min(pause * 1.5, 0.02)
+            else:
+                poll.poll(math.ceil(left * 1000))
+
+
+def _poll(running: Mapping[int, _Run], stack: contextlib.ExitStack) -> select.poll | None:
+    """Tells when a run ends; None where a process has no descriptor: no Linux, or an old one."""
+    poll = select.poll()
+    try:
+        for run in running.values():
+            descriptor = os.pidfd_open(run.pid)
+            stack.callback(os.close, descriptor)
+            poll.register(descriptor, select.POLLIN)
+    except (AttributeError, OSError):
+        return None
+    return poll
 
 
 def _work(run: Mapping[str, Any]) -> int:
@@ -89,39 +154,6 @@ def _work(run: Mapping[str, Any]) -> int:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-
-
-def _wait(pid: int, deadline: float) -> tuple[int, bool, float]:
-    """Wait status, whether the deadline passed, and processor seconds."""
-    timed_out = not _ends_by(pid, deadline)
-    if timed_out:
-        os.killpg(pid, signal.SIGKILL)
-    _, status, usage = os.wait4(pid, 0)
-    return status, timed_out, usage.ru_utime + usage.ru_stime
-
-
-def _ends_by(pid: int, deadline: float) -> bool:
-    """Wait until a child has ended (it is not collected), or until the deadline."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except (AttributeError, OSError):  # no Linux, or an old one
-        return _polled_end_by(pid, deadline)
-    try:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
-    finally:
-        os.close(descriptor)
-
-
-def _polled_end_by(pid: int, deadline: float) -> bool:
-    pause = 0.001
-    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(pause)
-        pause = min(pause * 1.5, 0.02)
-    return True
 
 
 if __name__ == "__main__":

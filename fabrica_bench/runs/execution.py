@@ -217,6 +217,7 @@ class _Session:
             files=None if self._replayed is None else self._replayed.files(name, attempt),
             provider=config.model,
             requests_per_minute=config.requests_per_minute and config.requests_per_minute / config.jobs,
+            beside=config.jobs if config.cluster is None else None,
         )
 
     # ---------------------------------------------------------------------------------------- callbacks

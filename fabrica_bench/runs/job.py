@@ -48,6 +48,7 @@ from fabrica_bench.scoring.verdict import Blame, Invalid, NotScored, Valid
 from fabrica_bench.tasks import load_task
 from fabrica_bench.tasks.spec import Arch
 from fabrica_bench.toolchains import get_toolchain
+from fabrica_bench.toolchains.embedded import spread
 from fabrica_bench.toolchains.processes import adopt_orphans, kill_orphans
 from fabrica_bench.toolchains.starter import close_starters
 
@@ -72,6 +73,7 @@ class JobSpec(BaseModel):
         provider: Word of the model, as `--model` takes it.
         requests_per_minute: This job's share of the rate limit.
         files: Skips the agent and scores these.
+        beside: Jobs on this machine at a time, itself included; None where that isn't known.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -93,6 +95,7 @@ class JobSpec(BaseModel):
     provider: str = NO_MODEL
     requests_per_minute: float | None = None
     files: dict[str, str] | None = None
+    beside: int | None = None
 
 
 class Job:
@@ -110,6 +113,8 @@ class Job:
                 code=ExitCode.HARNESS,
             )
         self.toolchain = get_toolchain(spec.toolchain)
+        if spec.beside is not None:
+            self.toolchain = spread(self.toolchain, spec.beside)
         conditions = Conditions(self.task, self.toolchain, spec.arch, spec.size, spec.workflow)
         self.scorer = Scorer(conditions, _RemoteStore(channel), repeat=spec.attempt)
         self.visible = visible_cases(self.task)

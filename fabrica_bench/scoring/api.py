@@ -65,12 +65,13 @@ def score(
     from fabrica_bench.tasks import Task, load_task
     from fabrica_bench.tasks.seeds import HeldOutKey
     from fabrica_bench.toolchains import get_toolchain
+    from fabrica_bench.toolchains.embedded import spread
     from fabrica_bench.version import SUITE_VERSION
 
     resolved = task if isinstance(task, Task) else load_task(task)
     _check(candidate, key)
     _check_options(toolchain, trusted, target=arch, size=size, workflow=workflow)
-    backend = get_toolchain(toolchain) if isinstance(toolchain, str) else toolchain
+    backend = spread(get_toolchain(toolchain)) if isinstance(toolchain, str) else toolchain
     resolved.size(size)
     if arch not in resolved.spec.bundle.archs:
         raise UnknownNameError(f"target of {resolved.name}", arch, resolved.spec.bundle.archs)

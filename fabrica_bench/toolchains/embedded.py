@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,13 +27,14 @@ from fabrica_bench.toolchains.processes import (
     NEW_PROGRAM,
     Limits,
     ProcessResult,
+    available_cores,
     cut_output,
     isolation_report,
     python_environment,
     run_process,
     scrubbed_environment,
 )
-from fabrica_bench.toolchains.protocol import BuildOptions, BuildResult, RunRequest, RunResult
+from fabrica_bench.toolchains.protocol import BuildOptions, BuildResult, RunRequest, RunResult, Toolchain
 from fabrica_bench.toolchains.seccomp import describe_calls
 from fabrica_bench.toolchains.starter import Access, StarterUnavailable, how_children_start, run_forked
 from fabrica_bench.version import __version__
@@ -54,6 +56,9 @@ CYCLES_VARIABLE: Final = "FABRICA_SIM_MAX_CYCLES"
 CHILD_MODULES: Final = ("fabrica_bench.compat.batch", "fabrica_bench.compat.cslc", "fabrica_bench.csl.driver")
 """What builds and batches import, for a starter."""
 
+MOST_AT_ONCE: Final = 4
+"""Runs at a time that `spread` asks for at most: each may need the memory of a large rectangle."""
+
 START_ALLOWANCE_S: Final = 60.0
 """Wall-clock time that a batch may take to start, beyond the deadlines of its runs."""
 
@@ -64,9 +69,11 @@ class EmbeddedToolchain(CommandToolchain):
 
     Attributes:
         forks: Start children as forks (see `starter`) where that is possible; with the same results.
+        at_once: Runs of one program at a time, each with its own process; with the same results. See `spread`.
     """
 
     forks: bool = True
+    at_once: int = 1
 
     def isolation(self) -> dict[str, str]:
         """What confines the children."""
@@ -114,7 +121,9 @@ class EmbeddedToolchain(CommandToolchain):
         # Machine code of this program, for its later batches: the folder lives and dies with the staged program.
         code = parent / CODE_NAME
         code.mkdir(exist_ok=True)
-        orders.write_text(json.dumps({"artifact": str(artifact), "runs": runs}), encoding="utf-8")
+        orders.write_text(
+            json.dumps({"artifact": str(artifact), "at_once": self.at_once, "runs": runs}), encoding="utf-8"
+        )
         result = self._confined(
             [*PYTHON, "fabrica_bench.compat.batch"],
             parent,
@@ -216,6 +225,17 @@ def embedded_toolchain() -> EmbeddedToolchain:
     )
 
 
+def spread(toolchain: Toolchain, beside: int = 1) -> Toolchain:
+    """The same back end, using the cores that it has for itself.
+
+    Args:
+        beside: How many work on this machine side by side, each with such a back end.
+    """
+    if not isinstance(toolchain, EmbeddedToolchain):
+        return toolchain
+    return dataclasses.replace(toolchain, at_once=max(1, min(available_cores() // max(beside, 1), MOST_AT_ONCE)))
+
+
 def _process_result(request: RunRequest, answer: dict[str, Any]) -> ProcessResult:
     stdout, stderr = (_read(path) for path in output_files(request.workdir))
     return ProcessResult(answer["returncode"], answer["timed_out"], 0, stdout, stderr, answer["seconds"])
@@ -233,4 +253,4 @@ def _last_line(text: str) -> str:
     return lines[-1] if lines else "no message"
 
 
-__all__ = ["EmbeddedToolchain", "embedded_toolchain"]
+__all__ = ["EmbeddedToolchain", "embedded_toolchain", "spread"]

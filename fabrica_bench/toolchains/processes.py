@@ -151,6 +151,11 @@ def python_environment() -> dict[str, str]:
     return variables
 
 
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def adopt_orphans() -> bool:
     """Make this process the parent of every descendant whose own parent ends; False where the system can't.
 

@@ -23,6 +23,9 @@ class Observation:
     executor: str = ""
 
 
+PATIENCE = 20
+"""Units of work: some segments of PE code."""
+
 #: ("submit", command) | ("wait", index of the submit) | ("drain",) | ("write", x, y, address, bytes)
 Step = tuple[Any, ...]
 
@@ -83,8 +86,11 @@ def _do(machine: Machine, step: Step, handles: list[Handle]) -> None:
 
 
 def compare(program: ir.Program, steps: Sequence[Step], limits: Limits | None = None) -> Observation:
-    """Both executors see the same; returns what the native one saw. Raises NativeUnsupported, AssertionError."""
-    native = observe(NativeMachine(program, limits=limits), steps)
+    """Both executors see the same, also when machine code is exchanged while functions are suspended; returns what the
+    native one saw. Raises NativeUnsupported, AssertionError."""
+    native = observe(NativeMachine(program, limits=limits, quick=False), steps)
+    changing = observe(NativeMachine(program, limits=limits, quick=True, patience=PATIENCE), steps)
     reference = observe(Machine(program, limits=limits), steps)
     assert native.steps == reference.steps
+    assert changing.steps == reference.steps
     return native

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from helpers.double_it import all_cases, double_it, plain
 from helpers.environments import make_environment
 
-from fabrica_bench.compat.batch import _ends_by
+from fabrica_bench.compat import batch
 from fabrica_bench.scoring.conditions import Conditions
 from fabrica_bench.scoring.inputs import InputCase
 from fabrica_bench.scoring.scorer import Scorer
 from fabrica_bench.scoring.verdict import Invalid, Valid, outcome_text
 from fabrica_bench.tasks import tasks_root
 from fabrica_bench.toolchains import RunRequest, Toolchain, get_toolchain
+from fabrica_bench.toolchains.embedded import MOST_AT_ONCE, embedded_toolchain, spread
 from fabrica_bench.toolchains.landlock import landlock_abi
 from fabrica_bench.toolchains.sdk import find_sdk
 
@@ -128,24 +129,31 @@ def test_a_runner_finds_the_files_it_imports_and_they_stand_in_for_no_other_modu
 
 
 @pytest.mark.parametrize("descriptors", [True, False], ids=["a new kernel", "an old kernel"])
+@pytest.mark.parametrize("at_once", [1, 2, 8])
 def test_the_end_of_a_run_is_noticed_with_and_without_descriptors_of_processes(
-    descriptors: bool, monkeypatch: pytest.MonkeyPatch
+    at_once: int, descriptors: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(pid: int) -> int:
         raise OSError(errno.ENOSYS, "not implemented")
 
     if not descriptors:
         monkeypatch.setattr(os, "pidfd_open", missing, raising=False)
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    assert not _ends_by(child.pid, time.monotonic() + 0.05)
-    child.kill()
-    assert _ends_by(child.pid, time.monotonic() + 30)
-    assert child.wait() == -signal.SIGKILL
-    assert child.stdin is not None
-    child.stdin.close()
+    seconds = [30, 0, 0.3, 30, 0]  # what each does, and how long it has; a negative status is a signal's
+    work = [lambda: 0, lambda: time.sleep(60), lambda: time.sleep(60), lambda: 7, lambda: 0]
+
+    def run(order: Mapping[str, Any]) -> int:
+        return work[order["number"]]() or 0
+
+    monkeypatch.setattr(batch, "_work", run)
+    orders = [{"number": number, "deadline_s": limit, "workdir": "."} for number, limit in enumerate(seconds)]
+    answers = list(batch._answers(orders, at_once))
+    assert [answer["returncode"] for answer in answers[:4]] == [0, -signal.SIGKILL, -signal.SIGKILL, 7]
+    assert [answer["timed_out"] for answer in answers[:4]] == [False, True, True, False]
+    assert len(answers) == len(orders)
 
 
-def test_one_hanging_run_of_a_batch_does_not_take_the_others_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_one_hanging_run_of_a_batch_does_not_take_the_others_with_it(at_once: int, tmp_path: Path) -> None:
     runner = tmp_path / "run.py"
     runner.write_text(
         "import os, time\nif os.getcwd().endswith('1'): time.sleep(600)\nopen('outputs.npz', 'w').close()\n",
@@ -153,8 +161,26 @@ def test_one_hanging_run_of_a_batch_does_not_take_the_others_with_it(tmp_path: P
     )
     (tmp_path / "out").mkdir()
     requests = [RunRequest(runner, tmp_path / f"run-{number}", deadline_s=2) for number in range(3)]
-    results = get_toolchain("embedded").run_all(tmp_path / "out", requests)
+    toolchain = dataclasses.replace(embedded_toolchain(), at_once=at_once)
+    results = toolchain.run_all(tmp_path / "out", requests)
     assert [result.fault.kind if result.fault else "ok" for result in results] == ["ok", "timeout", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("cores", "beside", "at_once"), [(1, 1, 1), (2, 1, 2), (2, 2, 1), (2, 5, 1), (16, 4, 4), (64, 1, MOST_AT_ONCE)]
+)
+def test_a_back_end_runs_as_many_at_once_as_it_has_cores(
+    cores: int, beside: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fabrica_bench.toolchains.embedded.available_cores", lambda: cores)
+    found = spread(embedded_toolchain(), beside)
+    assert found == dataclasses.replace(embedded_toolchain(), at_once=at_once)
+    assert found.describe() == embedded_toolchain().describe()
+
+
+def test_the_verdict_does_not_depend_on_how_many_run_at_once() -> None:
+    one, three = (judge(plain(), all_cases(), dataclasses.replace(embedded_toolchain(), at_once=n)) for n in (1, 3))
+    assert one == three
 
 
 def test_the_sdk_back_end_drives_two_executables_of_another_environment(tmp_path: Path) -> None:

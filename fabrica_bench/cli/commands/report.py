@@ -122,9 +122,9 @@ def add(
     Every verdict has to come out byte for byte, and what was valid has to be valid on fresh held-out inputs too.
     """
     from fabrica_bench.cli.progress import progress_display
-    from fabrica_bench.cli.runs import available_cores
     from fabrica_bench.report.leaderboard import add_bundle, write_leaderboard
     from fabrica_bench.tasks.seeds import HeldOutKey
+    from fabrica_bench.toolchains.processes import available_cores
 
     use_tasks(tasks)
     secret = HeldOutKey.from_file(key) if key is not None else None

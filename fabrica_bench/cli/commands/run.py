@@ -112,7 +112,6 @@ def run(
     """
     from fabrica_bench.cli.progress import progress_display
     from fabrica_bench.cli.runs import (
-        available_cores,
         chosen_tasks,
         default_run_folder,
         exit_code,
@@ -121,6 +120,7 @@ def run(
         write_page,
     )
     from fabrica_bench.runs.execution import execute_run
+    from fabrica_bench.toolchains.processes import available_cores
 
     use_tasks(tasks)
     names, broken = chosen_tasks(filters or [], limit)

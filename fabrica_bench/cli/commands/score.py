@@ -89,10 +89,11 @@ def _score_folder(
     from fabrica_bench.tasks import load_task
     from fabrica_bench.tasks.seeds import HeldOutKey
     from fabrica_bench.toolchains import get_toolchain
+    from fabrica_bench.toolchains.embedded import spread
 
     found = load_task(task)
     kind = checked_choice("--workflow", workflow, WORKFLOWS)
-    backend = get_toolchain(toolchain)
+    backend = spread(get_toolchain(toolchain))
     # Read here, so that a folder that can't be used is an error of the caller with its place, not a verdict.
     files = read_candidate(candidate, editable_files(found, kind))
     console.note(f"scoring {candidate} on {found.name}")

@@ -138,10 +138,11 @@ def run(
     study stops.
     """
     from fabrica_bench.cli.progress import progress_display
-    from fabrica_bench.cli.runs import available_cores, model_word
+    from fabrica_bench.cli.runs import model_word
     from fabrica_bench.studies.catalogue import load_study
     from fabrica_bench.studies.planning import Prices, plan_study
     from fabrica_bench.studies.running import run_study
+    from fabrica_bench.toolchains.processes import available_cores
 
     use_tasks(tasks)
     protocol = load_study(name)

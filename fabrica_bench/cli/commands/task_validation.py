@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -65,6 +64,7 @@ def validate(
     """
     from fabrica_bench.scoring.references import cells, record_cycles
     from fabrica_bench.tasks import require_tasks
+    from fabrica_bench.toolchains.processes import available_cores
 
     use_tasks(folder)
     chosen = checked_choice("--arch", arch, ARCHITECTURES) if arch is not None else None
@@ -74,7 +74,7 @@ def validate(
     _require_size(tasks, wanted_size)
     wanted = [cell for cell in cells(sound, size=wanted_size) if chosen in (None, cell.arch)]
     started = time.monotonic()
-    found = list(_validated(wanted, jobs or len(os.sched_getaffinity(0)), results, recording=record))
+    found = list(_validated(wanted, jobs or available_cores(), results, recording=record))
     found.sort(key=lambda result: wanted.index(result.cell))
     seconds = time.monotonic() - started
     rows = [row for result in found for row in result.rows]

@@ -61,8 +61,8 @@ def verify(
     Exits with 0 when every verdict came out the same, 1 when one differs or there was nothing to execute.
     """
     from fabrica_bench.cli.progress import progress_display
-    from fabrica_bench.cli.runs import available_cores
     from fabrica_bench.runs.verification import verify_run
+    from fabrica_bench.toolchains.processes import available_cores
 
     use_tasks(tasks)
     with progress_display(progress, events) as display:

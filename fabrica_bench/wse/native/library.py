@@ -49,6 +49,7 @@ _LIBM = {
 }
 #: characters of a module from which on compile time counts for more than the speed of its code
 _LARGE = 2_000_000
+_QUICK = -1
 _MOST_FILES = 4000  # some 20 KB each
 #: bump when the meaning of cached code changes in a way its text doesn't show
 _FORMAT = "1"
@@ -200,7 +201,7 @@ class Library:
         def text() -> str:
             return str(self._kernel.compile(llvm.get_process_triple(), externals))
 
-        engine = self._link(self.kernel_key, text, level=3)
+        engine = self._link(self.kernel_key, text, 3)
         for name, signature in self._kernel.functions.items():
             if signature.node is None:
                 continue
@@ -209,22 +210,23 @@ class Library:
             self._addresses[name] = address
 
     def _link(self, key: str, text: Callable[[], str], level: int) -> Any:
-        """Engine with the code of a module: the one this process has already, or one from the cache."""
+        """Engine with the code of a module: the one this process has already, or one from the cache.
+
+        `level`: how much LLVM optimises, `_QUICK` to 3.
+        """
         if key in self._engines:
             return self._engines[key]
         machine = self._target.create_target_machine(
             cpu=llvm.get_host_cpu_name(),
             features=llvm.get_host_cpu_features().flatten(),
-            opt=level,
+            opt=max(level, 0),
             codemodel="jitdefault",
         )
         content = self._cache.get(key)
         if content is None:
             module = llvm.parse_assembly(text())
             module.verify()
-            options = llvm.create_pipeline_tuning_options(level)
-            builder = llvm.create_pass_builder(machine, options)
-            builder.getModulePassManager().run(module, builder)
+            _optimise(module, machine, level)
             content = machine.emit_object(module)
             self._cache.put(key, content)
         empty = llvm.parse_assembly("")
@@ -234,10 +236,14 @@ class Library:
         self._engines[key] = engine
         return engine
 
-    def load(self, text: str) -> Callable[[str], int]:
-        """Compile a module that calls kernel functions; returns the address of a function by name."""
-        level = 2 if len(text) < _LARGE else 1
-        engine = self._link(digest((self.kernel_key, text)), lambda: text, level)
+    def load(self, text: str, *, quick: bool = False) -> Callable[[str], int]:
+        """Compile a module that calls kernel functions; returns the address of a function by name.
+
+        `quick`: in a fifth of the time, for code that takes several times as long to do the same.
+        """
+        level = _QUICK if quick else 2 if len(text) < _LARGE else 1
+        key = (self.kernel_key, text, "quick") if quick else (self.kernel_key, text)
+        engine = self._link(digest(key), lambda: text, level)
         return lambda name: int(engine.get_function_address(name))
 
     def call(self, name: str, *args: int) -> int:
@@ -247,6 +253,22 @@ class Library:
             prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(args))
             function = self._functions[name] = prototype(self._addresses[name])
         return int(function(*args))
+
+
+def _optimise(module: Any, machine: Any, level: int) -> None:
+    options = llvm.create_pipeline_tuning_options(max(level, 0))
+    builder = llvm.create_pass_builder(machine, options)
+    if level != _QUICK:
+        builder.getModulePassManager().run(module, builder)
+        return
+    # What pays for itself at once: fewer instructions to choose machine code for.
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_instruction_combine_pass()
+    for function in module.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
 
 
 @cache

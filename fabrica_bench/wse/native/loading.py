@@ -20,7 +20,7 @@ from fabrica_bench.wse.evidence import CLOCK_FIELDS, HeldWords, held_range
 from fabrica_bench.wse.intrinsics import _lfsr_tables
 from fabrica_bench.wse.memory import MEMORY_BYTES
 from fabrica_bench.wse.native.layout import Records, address_of, lazy_words
-from fabrica_bench.wse.native.library import Library
+from fabrica_bench.wse.native.library import Library, private_directory
 from fabrica_bench.wse.native.program_code import ImageContext, ProgramCode
 from fabrica_bench.wse.native.sites import DSR_COUNT, dsd_words
 from fabrica_bench.wse.native.support import NativeUnsupported
@@ -45,6 +45,7 @@ class LoadedImage:
 
     Attributes:
         indexes: Its PEs, ascending.
+        table: Its functions for the kernel.
         functions: Numbers of its functions by name.
         held: For each of its PEs the bytes that its variables held when it last read the counter.
     """
@@ -52,40 +53,61 @@ class LoadedImage:
     image: ir.Image
     number: int
     indexes: npt.NDArray[np.int64]
+    table: Records
     functions: dict[str, int] = field(default_factory=dict)
     held: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.uint8))
 
 
-_kept: dict[int, tuple[ir.Program, CostTable, ProgramCode, Callable[[str], int]]] = {}
+@dataclass(frozen=True)
+class _Translation:
+    """A program's code, and where each function lies in memory by its symbol. `quick`: as of `Library.load`."""
+
+    program: ir.Program
+    costs: CostTable
+    code: ProgramCode
+    address: Callable[[str], int]
+    quick: bool
+
+
+_kept: dict[int, _Translation] = {}
 
 
 def keep_code_of(program: ir.Program, costs: CostTable, lib: Library) -> None:
     """Translate a program once for the forks of this process; only the last one is kept."""
     found = _translate(program, costs, lib)
     _kept.clear()
-    _kept[id(program)] = (program, costs, *found)
+    _kept[id(program)] = found
 
 
-def _translate(program: ir.Program, costs: CostTable, lib: Library) -> tuple[ProgramCode, Callable[[str], int]]:
-    """Its code, and where each function lies in memory."""
+def _translate(program: ir.Program, costs: CostTable, lib: Library, quick: bool | None = None) -> _Translation:
+    # A program whose code nobody keeps is run a few times; only its run tells whether better code is worth the wait.
+    quick = private_directory() is not None if quick is None else quick
     kept = _kept.get(id(program))
-    if kept is not None and kept[1] is costs:
-        return kept[2:]
+    if kept is not None and kept.costs is costs and kept.quick == quick:
+        return kept
     code = ProgramCode(program, costs, lib.structs)
-    return code, lib.load(code.text())
+    return _Translation(program, costs, code, lib.load(code.text(), quick=quick), quick)
 
 
 class LoadedProgram:
-    """See the module's docstring. Raises NativeUnsupported for what the kernel does not do."""
+    """See the module's docstring. Raises NativeUnsupported for what the kernel does not do.
 
-    def __init__(self, program: ir.Program, costs: CostTable, limits: Limits, lib: Library) -> None:
+    Args:
+        quick: Begin with code that is made in little time, see `optimise`; by default for what only a private folder
+            keeps.
+    """
+
+    def __init__(
+        self, program: ir.Program, costs: CostTable, limits: Limits, lib: Library, quick: bool | None = None
+    ) -> None:
         self.program = program
         self.costs = costs
         self.lib = lib
         self._kept: list[Any] = []
         self.count = program.width * program.height
         self.tiles = np.array(program.tiles, dtype=np.int64).reshape(-1)
-        code, address = _translate(program, costs, lib)
+        self._translation = _translate(program, costs, lib, quick)
+        self.quick = self._translation.quick
         self.machine = Records(lib.structs["M"], 1)
         pe = lib.structs["Pe"]
         self.pes = Records(pe, self.count, lazy_words(pe.words * self.count, dense=True))
@@ -93,7 +115,8 @@ class LoadedProgram:
         self.m = self.machine.address
         self._fill_machine(limits)
         self._fill_pes()
-        self.images = [self._fill_image(context, number, address) for number, context in enumerate(code.images)]
+        contexts = self._translation.code.images
+        self.images = [self._fill_image(context, number) for number, context in enumerate(contexts)]
         self._fill_colors()
         lib.call("wake_all_active", self.m)
 
@@ -192,15 +215,31 @@ class LoadedProgram:
         neighbors[:, :-1, 2] = addresses[:, 1:]
         neighbors[:, 1:, 3] = addresses[:, :-1]
 
-    def _fill_image(self, context: ImageContext, number: int, address: Callable[[str], int]) -> LoadedImage:
+    def optimise(self) -> None:
+        """Go on with better machine code, if this is not the best; while none of it runs."""
+        if not self.quick:
+            return
+        self.quick = False
+        quick, better = self._translation.address, self.lib.load(self._translation.code.text())
+        pairs: dict[int, int] = {}
+        for loaded, context in zip(self.images, self._translation.code.images, strict=True):
+            for index, name in enumerate(context.names):
+                symbol = context.symbol(name)
+                pairs[quick(symbol)] = better(symbol)
+                loaded.table["address"][index] = better(symbol)
+        # Frames hold what a function keeps from one call to the next, the same in either code.
+        table = np.array(sorted(pairs.items()), dtype=np.int64)
+        self.lib.call("exchange_code", self.m, address_of(table), len(table))
+
+    def _fill_image(self, context: ImageContext, number: int) -> LoadedImage:
         image, structs = context.image, self.lib.structs
-        loaded = LoadedImage(image, number, np.flatnonzero(self.tiles == number))
         names = context.names
-        loaded.functions = {name: index for index, name in enumerate(names)}
         functions = Records(structs["Fn"], max(len(names), 1))
+        loaded = LoadedImage(image, number, np.flatnonzero(self.tiles == number), functions)
+        loaded.functions = {name: index for index, name in enumerate(names)}
         for index, name in enumerate(names):
             fn = image.functions[name]
-            functions["address"][index] = address(context.symbol(name))
+            functions["address"][index] = self._translation.address(context.symbol(name))
             functions["frame_words"][index] = context.frame_words[name]
             functions["param_count"][index] = fn.param_count
             if fn.param_count > 16:

@@ -36,6 +36,8 @@ from fabrica_bench.wse.native.team import SERIAL, THIN, THIN_CYCLES, Team, is_di
 _LOGGER = logging.getLogger("fabrica_bench.wse")
 _CHUNK = 4_000_000  # units of work between looks at the clock: a fraction of a second
 _THIN_CHUNK = 400_000  # units of work after which several lanes are tried again
+#: Doing it with quick code takes about as long as making better code does.
+PATIENCE = 1_000_000
 #: Cycles times PEs of a run out of budget that are repeated on the reference, which can say where the program was.
 REPLAYED_CYCLES = 1_000_000
 #: PEs that public build scripts give a program on a WSE-3, 762 by 1172: a whole wafer.
@@ -46,27 +48,41 @@ _PUMP, _PYTHON = 0, 2
 
 
 class NativeMachine(Machine):
-    """See `Machine`. `threads`: see `team.lane_count`; `thin`: see `team.THIN`.
+    """See `Machine`.
+
+    Args:
+        threads: See `team.lane_count`.
+        thin: See `team.THIN`.
+        quick: See `LoadedProgram`.
+        patience: Units of work that such a program may do before better code is made for it.
 
     Raises:
         NativeUnsupported: The program needs the reference executor.
     """
 
     def __init__(
-        self, program: ir.Program, *, limits: Limits | None = None, threads: int | None = None, thin: int = THIN
+        self,
+        program: ir.Program,
+        *,
+        limits: Limits | None = None,
+        threads: int | None = None,
+        thin: int = THIN,
+        quick: bool | None = None,
+        patience: int = PATIENCE,
     ) -> None:
         self._reference: Machine | None = None
         self._journal: list[tuple[Any, ...]] = []
         self._twins: dict[int, Handle] = {}
         self._proxies: dict[int, _Pe] = {}
         self._inside = False
+        self._patience = patience
         self._quiet = False  # nothing happens any more
         self._deadline: float | None = None
         self.fabric: Any = None
         limits = limits or Limits()
         check_size(program, limits.max_pes or WAFER_PES)
         try:
-            self._state = LoadedProgram(program, load_costs(program.arch), limits, library())
+            self._state = LoadedProgram(program, load_costs(program.arch), limits, library(), quick)
         except (OSError, MemoryError) as problem:
             text = f"the rectangle of {program.width} by {program.height} PEs needs more memory than there is"
             if not hit_own_limit(problem):
@@ -220,13 +236,14 @@ class NativeMachine(Machine):
                 return
             state.set("host_pending", int(bool(self._pending)))
             state.set("launch_running", int(any(isinstance(h.command, Launch) for h in self._running)))
-            work = -1 if done else _CHUNK
+            work = -1 if done else self._chunk()
             if self._lanes > 1 and not done and until < 0 and self._is_divided():
                 verdict = SERIAL if state.get("in_cycle") else self._run_lanes()
                 if verdict & TEAM_BAIL:
                     self._fall_back(self._journal[:-1])
                     continue
                 if not verdict & (SERIAL | THIN_CYCLES):
+                    state.optimise()
                     self.check_wall()
                     continue
                 work = 0 if verdict & SERIAL else _THIN_CHUNK
@@ -239,6 +256,7 @@ class NativeMachine(Machine):
             elif reason == CHUNK:
                 self._drain_log()
                 if not done:
+                    state.optimise()
                     self.check_wall()
             elif reason == UNTIL:
                 return
@@ -254,6 +272,9 @@ class NativeMachine(Machine):
                 )
             else:
                 self._fall_back(self._journal[:-1])
+
+    def _chunk(self) -> int:
+        return self._patience if self._state.quick else _CHUNK
 
     def _is_divided(self) -> bool:
         """Nothing is at work but a launched function."""
@@ -273,7 +294,7 @@ class NativeMachine(Machine):
             except (OSError, MemoryError, RuntimeError):  # no memory, or no threads: one core will do
                 self._lanes = 1
                 return THIN_CYCLES
-        return self._team.run(_CHUNK)
+        return self._team.run(self._chunk())
 
     def _host_action(self) -> None:
         state = self._state

@@ -190,6 +190,24 @@ def launch_all(m: "M", functions: "ptr_i64", args: "ptr_i64", images: "ptr_i64")
     return silent
 
 
+def exchange_code(m: "M", table: "ptr_i64", count: "i64") -> "None":
+    """Have suspended functions go on in other machine code. `table`: pairs of old and new addresses, by old address."""
+    for i in range(0, m.pe_count):
+        frame = m.pes[i].frame
+        while addr(frame) != 0:
+            low = 0
+            high = count
+            while low < high:
+                middle = (low + high) >> 1
+                if table[2 * middle] < frame.function:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low < count and table[2 * low] == frame.function:
+                frame.function = table[2 * low + 1]
+            frame = frame.previous
+
+
 def leftovers(m: "M", table: "ptr_i64", capacity: "i64") -> "i64":
     """Places where wavelets wait: PE, port (0: input queue), number of the queue, color, count. How many there are."""
     found = 0
