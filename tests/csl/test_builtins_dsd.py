@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 from helpers.csl_eval import compile_body, errors_of, run_body
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fabrica_bench.csl import ir
+from fabrica_bench.csl.sema.tensor import reach, strides_of
 
 ARRAYS = """
 var a = @zeros([24]f32);
@@ -327,3 +331,70 @@ def test_circular_buffers(tmp_path: Path) -> None:
     """
     assert errors_of(tmp_path, text.format(9)) == ["wraparound 9 is larger than the tensor, which has 8 elements"]
     compile_body(tmp_path, text.format(5))
+
+
+@pytest.mark.parametrize(
+    ("kind", "properties", "message"),
+    [
+        ("mem1d", ".tensor_access = |i|{25} -> a[i]", "the DSD reaches element 24 of an array of 24 elements"),
+        ("mem1d", ".tensor_access = |i|{8} -> a[i + 20]", "the DSD reaches element 27 of an array of 24 elements"),
+        ("mem1d", ".tensor_access = |i|{8} -> a[6 - i]", "the DSD reaches element -1 of an array of 24 elements"),
+        ("mem1d", ".tensor_access = |i|{7} -> a[4 * i]", "the DSD reaches element 24 of an array of 24 elements"),
+        ("mem1d", ".base_address = &a, .extent = 25", "the DSD reaches element 24 of an array of 24 elements"),
+        (
+            "mem1d",
+            ".base_address = &a, .extent = 12, .stride = 2, .offset = 2",
+            "the DSD reaches element 24 of an array",
+        ),
+        (
+            "mem4d",
+            ".tensor_access = |i, j|{3, 4} -> m[i, j + 1]",
+            "the DSD reaches element 12 of an array of 12 elements",
+        ),
+        ("mem4d", ".tensor_access = |i, j|{4, 4} -> m[i, j]", "the DSD reaches element 15 of an array of 12 elements"),
+        # All in range, the last element included, in whatever direction; rows may be left within the array.
+        ("mem1d", ".tensor_access = |i|{24} -> a[i]", ""),
+        ("mem1d", ".tensor_access = |i|{24} -> a[23 - i]", ""),
+        ("mem1d", ".tensor_access = |i|{100} -> a[23]", ""),
+        ("mem1d", ".tensor_access = |i|{12} -> m[0, i]", ""),
+        ("mem4d", ".tensor_access = |i, j|{4, 3} -> m[j, 3 - i]", ""),
+        # A shape on an array of one element gets its address at run time; what has no known size can't be checked.
+        ("mem1d", ".tensor_access = |i|{25} -> shape[i]", ""),
+        ("mem1d", ".tensor_access = |i|{25} -> many[i]", ""),
+        ("mem1d", ".base_address = many, .extent = 25", ""),
+        ("mem1d", ".base_address = &a, .extent = 0", ""),
+    ],
+)
+def test_a_dsd_that_leaves_its_array_is_warned_about(kind: str, properties: str, message: str, tmp_path: Path) -> None:
+    body = (
+        "var a = @zeros([24]f32); var m = @zeros([3, 4]f32); var shape = @zeros([1]f32); const many: [*]f32 = &a;\n"
+        f"var d = @get_dsd({kind}_dsd, .{{ {properties} }});\n"
+        "fn main() void { @fmovs(d, 0.0); sys_mod.unblock_cmd_stream(); }"
+    )
+    warnings = compile_body(tmp_path, body).warnings
+    assert [warning.message.startswith(message) for warning in warnings] == ([True] if message else [])
+
+
+def test_a_dsd_with_a_run_time_extent_is_not_held_to_its_array(tmp_path: Path) -> None:
+    body = (
+        "var a = @zeros([24]f32); var n: u16 = 3;\n"
+        "fn main() void { @fmovs(@get_dsd(mem1d_dsd, .{ .base_address = &a, .extent = n }), 0.0); "
+        "sys_mod.unblock_cmd_stream(); }"
+    )
+    assert compile_body(tmp_path, body).warnings == []
+
+
+SHAPES = st.lists(st.tuples(st.integers(1, 4), st.integers(-5, 5)), min_size=1, max_size=4)
+
+
+@given(SHAPES)
+def test_the_reach_of_a_shape_is_that_of_its_elements(shape: list[tuple[int, int]]) -> None:
+    """`shape`: extent and coefficient of each induction variable, outermost first."""
+    extents = [extent for extent, _ in shape]
+    coefficients = [coefficient for _, coefficient in shape]
+    elements = [
+        sum(coefficient * i for coefficient, i in zip(coefficients, indices, strict=True))
+        for indices in itertools.product(*map(range, extents))
+    ]
+    strides = strides_of(coefficients[::-1], extents[::-1])
+    assert reach(extents, strides) == (min(elements), max(elements))

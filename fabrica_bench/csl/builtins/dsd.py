@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fabrica_bench.csl import ast, ir
@@ -12,6 +12,7 @@ from fabrica_bench.csl.sema import access, places
 from fabrica_bench.csl.sema.coerce import cast, coerce
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.frame import Frame
+from fabrica_bench.csl.sema.tensor import reach
 from fabrica_bench.csl.values import Agg, Const, Ref, Rt, Value
 
 PRIORITIES = ("low", "medium", "high")
@@ -214,7 +215,36 @@ def _mem1d(call: Call, given: Properties) -> Value:
     else:
         build.operand("stride", stride)
     build.settings["wavelet_index_offset"] = given.flag("wavelet_index_offset")
+    if isinstance(extent, Const) and isinstance(stride, Const):
+        _warn_beyond(call, given, (extent.data,), (stride.data,))
     return build.finish()
+
+
+def _warn_beyond(call: Call, given: Properties, extents: Sequence[int], strides: Sequence[int]) -> None:
+    """Warn of elements outside of the array that the DSD is defined over.
+
+    No error: a run-time address or length may come later. Official programs describe the shape of such a vector on an
+    array of one element, which is left alone; the system libraries know what they do.
+    """
+    pointer, offset = given.get("base_address"), given.get("offset") or Const(t.I16, 0)
+    if (
+        given.span.file.is_system
+        or pointer is None
+        or not isinstance(pointer.type, t.PointerType)
+        or not isinstance(offset, Const)
+    ):
+        return
+    array = pointer.type.pointee
+    if not isinstance(array, t.ArrayType) or array.count == 1 or 0 in extents:
+        return
+    lowest, highest = reach(extents, strides)
+    first, last = offset.data + lowest, offset.data + highest
+    if first < 0 or last >= array.count:
+        call.frame.unit.session.warn(
+            call.arg_span(1),
+            f"the DSD reaches element {first if first < 0 else last} of an array of {array.count} elements",
+            "shorten its extent; a shape whose address is set at run time can be described on an array of one element",
+        )
 
 
 def _stride(given: Properties) -> Value:
@@ -245,6 +275,7 @@ def _mem4d(call: Call, given: Properties) -> Value:
         call.fail(f"expected {len(extents)} strides, got {len(strides)}", 1)
     build.settings["extents"] = tuple(extents)
     build.settings["strides"] = tuple(strides)
+    _warn_beyond(call, given, extents, strides)
     build.settings["wavelet_index_offset"] = given.flag("wavelet_index_offset")
     return build.finish()
 

@@ -3,8 +3,8 @@
 The value is an anonymous struct `.{ .base_address, .offset, .stride, .extent }`. Extents are outermost first, strides
 innermost first. With c_d the coefficient of dimension d in the linear element index (d = 0 innermost), stride[0] = c_0
 and stride[d] = c_d - sum over k < d of c_k * (extent_k - 1): the step applied when dimension d advances, all inner
-dimensions having been reset. Accesses are not checked against the extents of the tensor: programs describe the shape of
-one tensor on a dummy and set the base address later.
+dimensions having been reset. Accesses are not held to the extents of the tensor: programs describe the shape of one
+tensor on a dummy and set the base address later. `@get_dsd` warns where the tensor is no such dummy.
 """
 
 from __future__ import annotations
@@ -65,6 +65,16 @@ def strides_of(coefficients: Sequence[int], extents: Sequence[int]) -> tuple[int
         rewind = sum(coefficients[k] * (extents[k] - 1) for k in range(d))
         strides.append(coefficient - rewind)
     return tuple(strides)
+
+
+def reach(extents: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
+    """The lowest and the highest element relative to the first; extents outermost first, strides innermost first."""
+    coefficients: list[int] = []
+    inner_first = extents[::-1]
+    for d, stride in enumerate(strides):
+        coefficients.append(stride + sum(coefficients[k] * (inner_first[k] - 1) for k in range(d)))
+    steps = [coefficient * (extent - 1) for coefficient, extent in zip(coefficients, inner_first, strict=True)]
+    return sum(min(step, 0) for step in steps), sum(max(step, 0) for step in steps)
 
 
 def _struct_type(pointer: t.Type, rank: int) -> t.StructType:
