@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Subprocesses and this process see the same plain surroundings, whatever the developer's shell has.
 os.environ.update(NO_COLOR="1", TZ="UTC", PYTHONHASHSEED="0", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
@@ -16,6 +17,10 @@ time.tzset()
 
 # A shell that starts the suite in the background has it ignore interrupts, which the tests of interruption send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("project", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("project")
 
 
 @pytest.fixture(scope="session", autouse=True)

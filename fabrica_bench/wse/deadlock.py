@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from fabrica_bench.csl.ir import RAMP
+from fabrica_bench.csl.pe_groups import pe_list
 from fabrica_bench.wse import control, traffic
 from fabrica_bench.wse.endpoints import FabricIn, FabricOut
 from fabrica_bench.wse.faults import DeadlockReport, MissingWavelets, PePosition, StuckPe, StuckWavelets, quote
 from fabrica_bench.wse.pe import ProcessingElement, State
-from fabrica_bench.wse.pe_groups import pe_list
 from fabrica_bench.wse.router import CONTROL, DIRECTION_NAMES, Channel, ColorState, Router, mask_names
 
 if TYPE_CHECKING:

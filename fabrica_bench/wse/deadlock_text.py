@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fabrica_bench.csl.pe_groups import pe_list
 from fabrica_bench.wse.faults import DeadlockReport, MissingWavelets, PePosition, StuckPe, StuckWavelets
-from fabrica_bench.wse.pe_groups import pe_list
 
 LIMIT = 8
 """Entries shown of each kind."""
