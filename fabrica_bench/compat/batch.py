@@ -3,7 +3,7 @@
 Reads `{"artifact": ..., "at_once": 1, "runs": [{"workdir": ..., "arguments": [...], "deadline_s": ..., "environment":
 {...}, "support": false}]}` from its standard input (a file), loads NumPy, the simulator and the program's code, and
 then forks one process per run, `at_once` of them at a time. `support` tells whether the runner imports modules that lie
-in its working directory. Each process has a session, working directory and simulator of its own.
+in its working directory. Each process has a group, working directory and simulator of its own.
 Writes one JSON object per run to standard output, in their order: `{"returncode": ..., "timed_out": ..., "seconds":
 ..., "cpu_s": ...}`; what a run prints goes to the files `stdout` and `stderr` beside its working directory.
 """
@@ -65,6 +65,8 @@ class _Run:
                 os._exit(_work(run))
             finally:
                 os._exit(cs_python.SIMULATION_FAILED + 100)
+        with contextlib.suppress(OSError):  # it was quicker itself, or has ended
+            os.setpgid(self.pid, self.pid)
 
     @property
     def ended(self) -> bool:
@@ -75,9 +77,7 @@ class _Run:
         """Its answer; it is killed if it still runs."""
         timed_out = not self.ended
         if timed_out:
-            with contextlib.suppress(ProcessLookupError):  # it has no group of its own yet
-                os.killpg(self.pid, signal.SIGKILL)
-            os.kill(self.pid, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
         _, status, usage = os.wait4(self.pid, 0)
         return {
             "returncode": os.waitstatus_to_exitcode(status),
@@ -135,7 +135,7 @@ def _poll(running: Mapping[int, _Run], stack: contextlib.ExitStack) -> select.po
 
 
 def _work(run: Mapping[str, Any]) -> int:
-    os.setsid()
+    os.setpgid(0, 0)  # a session takes the kernel milliseconds, and the batch has one
     workdir = Path(run["workdir"])
     os.chdir(workdir)
     for descriptor, path in zip((1, 2), output_files(workdir), strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,12 +28,17 @@ def statistics(machine: Machine) -> dict[str, Any]:
             {"name": window.name, "start": window.start_cycle, "end": window.end_cycle}
             for window in machine.launch_windows
         ],
-        "activity": [dataclasses.asdict(item) for item in machine.activity],
+        "activity": [_fields(item) for item in machine.activity],
         "clocks": machine.clocks(),
-        "readbacks": [dataclasses.asdict(item) for item in machine.readbacks],
+        "readbacks": [_fields(item) for item in machine.readbacks],
         "toolchain": "fabrica-embedded",
         "version": __version__,
     }
+
+
+def _fields(item: object) -> dict[str, Any]:
+    """The fields of a flat dataclass: `asdict` copies what lies below them, which takes longer than writing it."""
+    return dict(vars(item))
 
 
 def write_statistics(machine: Machine, directory: Path = Path()) -> None:

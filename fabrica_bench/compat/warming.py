@@ -1,18 +1,24 @@
 """What every build and every run would do again, done once: for a process that forks for each of them.
 
 Beside imports these are tables and answers that don't depend on a program. A small program of our own passes through
-compiler, codec and simulator, so that whatever those load on first use is loaded.
+compiler, codec and simulator, and is run, so that whatever those load on first use is loaded.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import io
+import json
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fabrica_bench.compat.cs_python import HOST_DIRECTORY
 from fabrica_bench.wse.selection import executor_name, open_machine, warm_native
+
+if TYPE_CHECKING:
+    from fabrica_bench.wse.machine import Machine
 
 MODULES: Final = (
     "argparse",
@@ -46,7 +52,7 @@ def warm_modules() -> None:
 
 
 def warm_up() -> None:
-    """Also compile and load the sample program.
+    """Also compile and run the sample program.
 
     Raises:
         CslError, FabricaError: The compiler or the simulator doesn't work.
@@ -67,4 +73,37 @@ def warm_up() -> None:
         confine_imports=True,
     )
     program = decode_program(encode_program(compile_program(options).program))
-    open_machine(program, executor=executor_name())
+    _run(open_machine(program, executor=executor_name()))
+    _do_what_runners_do()
+
+
+def _run(machine: Machine) -> None:
+    import numpy as np
+
+    from fabrica_bench.compat.statistics import statistics
+    from fabrica_bench.wse.commands import CopyIn, CopyOut, Launch
+
+    values = np.arange(_SIZE, dtype=np.float32).view(np.uint32).reshape(1, 1, _SIZE)
+    machine.submit(CopyIn("values", 0, 0, 1, 1, _SIZE, values))
+    machine.submit(Launch("compute"))
+    machine.wait(machine.submit(CopyOut("values", 0, 0, 1, 1, _SIZE)))
+    machine.drain()
+    machine.leftovers()
+    json.dumps(statistics(machine), indent=2)
+
+
+def _do_what_runners_do() -> None:
+    """Options, and arrays in files: both compile patterns and fill tables on first use."""
+    import numpy as np
+
+    parser = argparse.ArgumentParser(description="...")
+    parser.add_argument("--name", required=True, help="...")
+    parser.add_argument("--inputs", type=Path, metavar="FILE", help="...")
+    parser.add_argument("--no-check", action="store_true", help="...")
+    parser.parse_args(["--name", "out", "--inputs=x", "--no-check"])
+    file = io.BytesIO()
+    np.savez(file, number=np.int64(1), values=np.zeros((1, 2), dtype=np.float32))
+    file.seek(0)
+    with np.load(file) as arrays:
+        for name in arrays:
+            arrays[name]

@@ -96,7 +96,8 @@ def test_runs_of_a_batch_do_not_see_each_other(tmp_path: Path) -> None:
         "import os, sys, numpy\n"
         "numpy.left_behind = getattr(numpy, 'left_behind', 0) + 1\n"
         "chance = numpy.random.random()\n"
-        "numpy.savez('outputs.npz', seen=numpy.left_behind, session=os.getsid(0) == os.getpid(), chance=chance)\n"
+        "group, session = os.getpgid(0) == os.getpid(), os.getsid(0)\n"
+        "numpy.savez('outputs.npz', seen=numpy.left_behind, group=group, session=session, chance=chance)\n"
         "print('hello', sys.argv[1:])\n",
         encoding="utf-8",
     )
@@ -109,7 +110,8 @@ def test_runs_of_a_batch_do_not_see_each_other(tmp_path: Path) -> None:
         assert result.outputs is not None
         assert "hello" in result.log
         with np.load(result.outputs) as outputs:
-            assert (int(outputs["seen"]), bool(outputs["session"])) == (1, True)
+            assert (int(outputs["seen"]), bool(outputs["group"])) == (1, True)
+            assert int(outputs["session"]) != os.getsid(0)
             chances.add(float(outputs["chance"]))
     assert len(chances) == 3
 
