@@ -87,10 +87,10 @@ class Measurement:
     busy: int
 
 
-def measure(case: Case, program: Program, executor: str) -> Measurement:
-    """Run a case."""
+def measure(case: Case, opened: Callable[[], Machine]) -> Measurement:
+    """Run a case on the machine that `opened` loads its program into."""
     begin = time.process_time()
-    machine = open_machine(program, executor=executor)
+    machine = opened()
     setup = time.process_time() - begin
     width, height = case.size
     rng = np.random.default_rng(1)
@@ -116,11 +116,11 @@ def _busy(machine: Machine) -> int:
 def report(case: Case, write: Callable[[str], object]) -> bool:
     """Measure one case and write its line; False if the executors disagree."""
     program = compiled(case)
-    native = measure(case, program, "native")
+    native = measure(case, lambda: open_machine(program, executor="native"))
     line = f"{case.name:20} {native.cycles:>10} cycles  native {native.seconds:8.4f} s (load {native.setup:.2f} s)"
     same = True
     if not case.native_only:
-        reference = measure(case, program, "reference")
+        reference = measure(case, lambda: open_machine(program, executor="reference"))
         same = native.seen == reference.seen and native.cycles == reference.cycles
         line += f"  reference {reference.seconds:8.3f} s  ratio {reference.seconds / native.seconds:7.1f}"
         line += "" if same else "  DISAGREE"

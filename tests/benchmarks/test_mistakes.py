@@ -15,6 +15,7 @@ FILTERED = sorted(path.name for path in BENCHMARKS.glob("*.py") if '"--filter"' 
 def _run(script: str, *words: str, monkeypatch: pytest.MonkeyPatch) -> int:
     """The exit code of `python benchmarks/SCRIPT WORDS`."""
     monkeypatch.setattr(sys, "argv", [str(BENCHMARKS / script), *words])
+    monkeypatch.syspath_prepend(str(BENCHMARKS))  # as Python does with a script's folder
     with pytest.raises(SystemExit) as caught:
         runpy.run_path(str(BENCHMARKS / script), run_name="__main__")
     assert isinstance(caught.value.code, int)
