@@ -154,6 +154,30 @@ def test_the_end_of_a_run_is_noticed_with_and_without_descriptors_of_processes(
     assert len(answers) == len(orders)
 
 
+@pytest.mark.skipif(not landlock_abi(), reason="the kernel has no Landlock")
+def test_a_run_reaches_neither_the_compiled_program_nor_the_inputs_of_others(tmp_path: Path) -> None:
+    runner = tmp_path / "bundle" / "run.py"
+    (tmp_path / "bundle" / "out").mkdir(parents=True)
+    (tmp_path / "bundle" / "out" / "program").write_text("compiled", encoding="utf-8")
+    (tmp_path / "inputs-held-out-0.npz").write_text("secret", encoding="utf-8")
+    runner.write_text(
+        "import numpy\n"
+        "denied = []\n"
+        "for name, mode in (('out/program', 'a'), ('out/more', 'w'), ('../../inputs-held-out-0.npz', 'r')):\n"
+        "    try:\n"
+        "        open(name, mode).close()\n"
+        "    except OSError:\n"
+        "        denied.append(name)\n"
+        "numpy.savez('outputs.npz', denied=denied, read=open('out/program').read())\n",
+        encoding="utf-8",
+    )
+    result = get_toolchain("embedded").run(tmp_path / "bundle" / "out", RunRequest(runner, tmp_path / "runs" / "1"))
+    assert result.outputs is not None, result.log
+    with np.load(result.outputs) as outputs:
+        assert str(outputs["read"]) == "compiled"
+        assert outputs["denied"].tolist() == ["out/program", "out/more", "../../inputs-held-out-0.npz"]
+
+
 @pytest.mark.parametrize("at_once", [1, 2])
 def test_one_hanging_run_of_a_batch_does_not_take_the_others_with_it(at_once: int, tmp_path: Path) -> None:
     runner = tmp_path / "run.py"
