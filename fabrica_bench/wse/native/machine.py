@@ -8,7 +8,6 @@ machine, which reports the fault, or goes on from there.
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import time
 from collections.abc import Callable
@@ -23,13 +22,13 @@ from fabrica_bench.wse.commands import Command, Handle, Launch, LaunchWindow, Li
 from fabrica_bench.wse.costs import load_costs
 from fabrica_bench.wse.element import ROUTABLE_COLORS
 from fabrica_bench.wse.evidence import CLOCK_FIELDS, HeldWords
-from fabrica_bench.wse.faults import BudgetExceeded, PePosition
+from fabrica_bench.wse.faults import BudgetExceeded
 from fabrica_bench.wse.leftovers import Leftover, place_name
 from fabrica_bench.wse.machine import REFERENCE_PES, Machine, check_size
-from fabrica_bench.wse.memory import PeMemory
-from fabrica_bench.wse.native.layout import Records, address_of
+from fabrica_bench.wse.native.layout import address_of
 from fabrica_bench.wse.native.library import library
 from fabrica_bench.wse.native.loading import LoadedImage, LoadedProgram
+from fabrica_bench.wse.native.proxies import PUMP, Clock, Elements, Feeder, PeView, Sink
 from fabrica_bench.wse.native.team import BAIL as TEAM_BAIL
 from fabrica_bench.wse.native.team import SERIAL, THIN, THIN_CYCLES, Team, is_divisible, lane_count
 
@@ -44,7 +43,6 @@ REPLAYED_CYCLES = 1_000_000
 WAFER_PES = 762 * 1172
 _LEFTOVERS = 65_536  # places with wavelets that are looked at after a run
 BAIL, IDLE, HOST, LAUNCH_DONE, BUDGET, CHUNK, UNTIL, GROW = 1, 2, 3, 4, 5, 6, 7, 8
-_PUMP, _PYTHON = 0, 2
 
 
 class NativeMachine(Machine):
@@ -73,7 +71,7 @@ class NativeMachine(Machine):
         self._reference: Machine | None = None
         self._journal: list[tuple[Any, ...]] = []
         self._twins: dict[int, Handle] = {}
-        self._proxies: dict[int, _Pe] = {}
+        self._proxies: dict[int, PeView] = {}
         self._inside = False
         self._patience = patience
         self._quiet = False  # nothing happens any more
@@ -95,9 +93,9 @@ class NativeMachine(Machine):
         super().__init__(program, limits=limits)
 
     def _build(self, executor: Any) -> None:
-        self.fabric = _Fabric(self)
-        self.elements: Any = _Elements(self)
-        self._outlets: dict[tuple[int, int, int], _Sink] = {}
+        self.fabric = Clock(self)
+        self.elements: Any = Elements(self)
+        self._outlets: dict[tuple[int, int, int], Sink] = {}
 
     # ------------------------------------------------------------------------------------------ shared with the kernel
 
@@ -164,11 +162,11 @@ class NativeMachine(Machine):
             raise self._host_fault(f"PE({x},{y}) is outside the {self.program.width}x{self.program.height} rectangle")
         return self.element(y * self.program.width + x)
 
-    def element(self, index: int) -> _Pe:
+    def element(self, index: int) -> PeView:
         """Proxy of a PE."""
         proxy = self._proxies.get(index)
         if proxy is None:
-            proxy = self._proxies[index] = _Pe(self, index)
+            proxy = self._proxies[index] = PeView(self, index)
         return proxy
 
     def submit(self, command: Command) -> Handle:
@@ -301,7 +299,7 @@ class NativeMachine(Machine):
         now = state.get("now")
         self._inside = True
         try:
-            if state.get("host_item") == _PUMP:
+            if state.get("host_item") == PUMP:
                 self._pump(now)
             else:
                 self.fabric.take(state.get("host_what"))(now)
@@ -366,14 +364,14 @@ class NativeMachine(Machine):
                 x, y = command.px + column, command.py + row
                 feeder = self._feeders.get((x, y, command.color))
                 if feeder is None:
-                    fresh: Any = _Feeder(self, y * self.program.width + x, command.color)
+                    fresh: Any = Feeder(self, y * self.program.width + x, command.color)
                     feeder = self._feeders[x, y, command.color] = fresh
                 feeder.push(command.data[row, column].tolist(), now)
 
     def _sink(self, x: int, y: int, color: int) -> Any:
         sink = self._outlets.get((x, y, color))
         if sink is None:
-            sink = self._outlets[x, y, color] = _Sink(self, y * self.program.width + x, color)
+            sink = self._outlets[x, y, color] = Sink(self, y * self.program.width + x, color)
         return sink
 
     # ------------------------------------------------------------------------------------------ log
@@ -452,154 +450,3 @@ def _argument_words(command: Launch, symbol: ir.ExportedSymbol, loaded: LoadedIm
             word = int(value) & ((1 << 64) - 1)
             words.append(word - (1 << 64) if word >> 63 else word)
     return words + [0] * (16 - len(words))
-
-
-class _Fabric:
-    """The clock as `Machine` sees it."""
-
-    trace = None
-
-    def __init__(self, machine: NativeMachine) -> None:
-        self._machine = machine
-        self._state = machine._state
-        self._actions: dict[int, Callable[[int], None]] = {}
-        self._last = 0
-
-    @property
-    def now(self) -> int:
-        return self._state.get("now")
-
-    def call(self, action: Callable[[int], None], cycle: int) -> None:
-        """Have `action(cycle)` called in the host phase of `cycle`."""
-        if action == self._machine._pump:
-            self._state.lib.call("call_host", self._state.m, _PUMP, 0, cycle)
-            return
-        self._last += 1
-        self._actions[self._last] = action
-        self._state.lib.call("call_host", self._state.m, _PYTHON, self._last, cycle)
-
-    def take(self, number: int) -> Callable[[int], None]:
-        """The action with this number, which is due."""
-        return self._actions.pop(number)
-
-
-class _Elements:
-    """The PEs in order, made when asked for."""
-
-    def __init__(self, machine: NativeMachine) -> None:
-        self._machine = machine
-
-    def __len__(self) -> int:
-        return self._machine._state.count
-
-    def __getitem__(self, index: int) -> _Pe:
-        return self._machine.element(index)
-
-
-class _Pe:
-    """One PE as `Machine` sees it."""
-
-    def __init__(self, machine: NativeMachine, index: int) -> None:
-        state = machine._state
-        self.position = PePosition(index % machine.program.width, index // machine.program.width)
-        self.image = machine.program.images[int(state.tiles[index])]
-        self.memory = _Memory(machine, index)
-
-
-class _Memory(PeMemory):
-    """Memory that tells the machine about writes of the host."""
-
-    __slots__ = ("_index", "_machine")
-
-    def __init__(self, machine: NativeMachine, index: int) -> None:
-        super().__init__(machine._state.memory[index])
-        self._machine = machine
-        self._index = index
-
-    def write(self, address: int, data: bytes) -> None:
-        super().write(address, data)
-        self._machine.poked_memory(self._index, address, bytes(data))
-
-
-class _Feeder:
-    """Words on their way to one color of one PE (see `streams.StreamFeeder`)."""
-
-    def __init__(self, machine: NativeMachine, index: int, color: int) -> None:
-        self._state = machine._state
-        self._record = Records(self._state.lib.structs["Feeder"], 1)
-        self._record["pe"] = self._state.pes.address_at(index)
-        self._record["color"] = color
-        self._record["scheduled"] = -1
-        self._words = np.zeros(0, dtype=np.int64)
-        self.pe = machine.element(index)
-
-    @property
-    def words(self) -> range:
-        """As many as are not yet delivered."""
-        return range(int(self._record["count"][0]))
-
-    def push(self, words: Any, now: int) -> None:
-        """Queue words behind those not yet delivered."""
-        record = self._record
-        head, count = int(record["head"][0]), int(record["count"][0])
-        self._words = np.concatenate([self._words[head : head + count], np.asarray(words).astype(np.int64)])
-        record["words"] = address_of(self._words)
-        record["head"] = 0
-        record["count"] = len(self._words)
-        self._state.lib.call("push_feeder", self._state.m, record.address)
-
-
-class _Sink:
-    """Words that a PE sends to the host on one color (see `streams.StreamSink`)."""
-
-    def __init__(self, machine: NativeMachine, index: int, color: int) -> None:
-        self._state = machine._state
-        layout = self._state.lib.structs["Color"]
-        self._pe = self._state.pes.address_at(index)
-        place = self._state.lib.call("color_of", self._state.m, self._pe, color)
-        words = (ctypes.c_int64 * layout.words).from_address(place)  # of the program's memory, which outlives this
-        self._record = Records(layout, 1, words=np.ctypeslib.as_array(words))
-        self._record["exists"] = 1
-        self._record["has_sink"] = 1
-        self._record["sink_poke"] = 1
-        self._buffer = np.zeros(0, dtype=np.int64)
-
-    def expect(self, count: int, now: int) -> None:
-        """Accept `count` more words."""
-        record = self._record
-        held = int(record["sink_count"][0])
-        wanted = int(record["sink_wanted"][0]) + count
-        fresh = np.zeros(held + wanted, dtype=np.int64)
-        fresh[:held] = self._buffer[:held]
-        self._buffer = fresh
-        record["sink_words"] = address_of(fresh)
-        record["sink_capacity"] = len(fresh)
-        record["sink_wanted"] = wanted
-        self._state.lib.call("wake_router", self._state.m, self._pe, now + 1)
-
-    @property
-    def words(self) -> _SinkWords:
-        """The words taken, as a list that can be shortened from the front."""
-        return _SinkWords(self)
-
-    def held(self) -> Any:
-        return self._buffer[: int(self._record["sink_count"][0])]
-
-    def drop(self, count: int) -> None:
-        held = self.held()[count:].copy()
-        self._buffer[: len(held)] = held
-        self._record["sink_count"] = len(held)
-
-
-class _SinkWords:
-    def __init__(self, sink: _Sink) -> None:
-        self._sink = sink
-
-    def __len__(self) -> int:
-        return len(self._sink.held())
-
-    def __getitem__(self, part: slice) -> Any:
-        return self._sink.held()[part].astype(np.uint32)
-
-    def __delitem__(self, part: slice) -> None:
-        self._sink.drop(part.stop)
