@@ -146,7 +146,14 @@ def _check_reads(times: WindowTimes, evidence: RunEvidence) -> Iterator[Finding]
         yield _finding(f"the counter of {wrong} of {counted.size} PEs was stopped or set during the window")
     true = int(clocks["last_read"].max() - clocks["first_read"].min())
     if times.cycles != true:
-        yield _finding(f"{times.cycles} cycles, but the simulator saw {true} between the first and the last stamp")
+        text = f"{times.cycles} cycles, but the simulator saw {true} between the first and the last stamp"
+        began = clocks["first_read"] - clocks["first_value"]
+        if apart := int(began.max() - began.min()):
+            text += (
+                f"; the counters of the PEs began up to {apart} cycles apart, as some PEs were still at work when the "
+                "host started them: do such work in the launched function, or at comptime"
+            )
+        yield _finding(text)
 
 
 def _check_bracket(times: WindowTimes, evidence: RunEvidence, stamps: str) -> Iterator[Finding]:
