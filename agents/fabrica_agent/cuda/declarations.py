@@ -63,7 +63,7 @@ class Declarations(Operators):
             return
         binding = self.variable(cursor.spelling, t, cursor, in_memory=addressed)
         self.frame.bindings[cursor.hash] = binding
-        if value is not None and not (isinstance(value, Opaque) and isinstance(binding, PointerVar)):
+        if value is not None:
             self.write(binding, value, cursor)
 
     def _initial_value(self, cursor: Cursor, t: CType, initial: Cursor | None) -> Value | None:

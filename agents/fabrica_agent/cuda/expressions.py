@@ -309,6 +309,7 @@ class Expressions(Pointers):
             case Reinterpreted(held=held_bits, ty=ty):
                 return Bitcast(self.scalar_from(self.read(held_bits, cursor), cursor), ty)
             case PointerVar(buffer=None):
+                self.read_blank(place)
                 return Opaque("null")
             case PointerVar(buffer=buffer, offset=offset, target=target):
                 return pointing_into(buffer, offset if offset is not None else fold.i32(0), target)

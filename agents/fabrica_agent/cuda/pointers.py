@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
 from fabrica_agent.cuda.addresses import buffer_of, buffers_in, each, filled, number_of, offset_of, selected
@@ -45,6 +46,18 @@ class PointerChoiceError(UnsupportedError):
     """Which array a pointer of a loop points into depends on the turn."""
 
 
+class Turn(NamedTuple):
+    """What happens to pointer variables while the body of a loop is translated.
+
+    Attributes:
+        before: Where they point before it.
+        blank: Those that are read where they point nowhere, by identity.
+    """
+
+    before: list[Pointing]
+    blank: set[int]
+
+
 def moved(before: Sequence[Pointing]) -> bool:
     """Whether some pointer variable points into other arrays than before, or keeps its offset elsewhere."""
     return any((p.variable.buffer, p.variable.offset) != (p.buffer, p.offset) for p in before)
@@ -84,6 +97,9 @@ def _pointers(binding: Binding) -> Iterator[PointerVar]:
 class Pointers(State):
     """Pointer part of the translator."""
 
+    turns: list[Turn]
+    """Those around the point of translation."""
+
     def pointing(self) -> list[Pointing]:
         """Where all pointer variables that code at this point can change now point."""
         found: dict[int, Pointing] = {}
@@ -114,6 +130,7 @@ class Pointers(State):
         """Let a pointer variable point elsewhere; branches and loops look at what that leaves behind."""
         value = self.fastened(value)
         buffer = buffer_of(value)
+        place.null |= None in buffers_in(buffer)
         if place.selector is not None and set(buffers_in(buffer)) <= set(place.selector.among):
             self.out.append(Assign(place.selector.number.name, number_of(buffer, place.selector.among)))
         else:
@@ -214,31 +231,47 @@ class Pointers(State):
             ends: Whether no other turn follows such a turn, so that pointers stay where it leaves them.
         """
         for _ in range(MAX_RETRIES):
-            before = self.pointing()
-            translated = turn()
-            if ends(translated) or not self._number(before, cursor):
+            with self._turn() as moves:
+                translated = turn()
+            if ends(translated) or not self._number(moves, cursor):
                 return translated
             self.forget(None)
         self.fail("where the pointers of this loop point is not understood", cursor)
+
+    @contextmanager
+    def _turn(self) -> Iterator[Turn]:
+        """Watch what the code inside the `with` block does to pointer variables."""
+        self.turns.append(Turn(self.pointing(), set()))
+        try:
+            yield self.turns[-1]
+        finally:
+            self.turns.pop()
+
+    def read_blank(self, variable: PointerVar) -> None:
+        """Note that a pointer variable is read where it points nowhere: in a later turn it may point somewhere."""
+        for turn in self.turns:
+            turn.blank.add(id(variable))
 
     def numbers_pointers(self) -> bool:
         """Whether loops give selectors to the pointers that they move."""
         return True
 
-    def _number(self, before: list[Pointing], cursor: Cursor) -> bool:
+    def _number(self, turn: Turn, cursor: Cursor) -> bool:
         """Give selectors to the pointers that are not where they were before; False when there are none.
 
-        What had no array yet may get one. An offset that starts to be kept in a variable is there from the beginning.
+        What had no value yet may get an array. An offset that starts to be kept in a variable is there from the
+        beginning.
         """
         moving: list[tuple[Pointing, tuple[str | None, ...]]] = []
-        for p in before:
+        for p in turn.before:
             variable = p.variable
-            fresh = p.buffer is None and isinstance(variable.buffer, str)
+            valued = variable.null or id(variable) in turn.blank
+            fresh = p.buffer is None and isinstance(variable.buffer, str) and not valued
             if not fresh and (variable.buffer, variable.offset) != (p.buffer, p.offset):
                 moving.append((p, tuple(dict.fromkeys((*buffers_in(p.buffer), *buffers_in(variable.buffer))))))
         if not moving or (not self.numbers_pointers() and not self._by_turns(cursor)):
             return False
-        repoint(before)
+        repoint(turn.before)
         for p, among in moving:
             if len(among) > MAX_ARRAYS:
                 self.fail(f"a pointer that moves between more than {MAX_ARRAYS} arrays is not supported", cursor)

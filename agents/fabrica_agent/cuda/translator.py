@@ -117,6 +117,7 @@ class Translator(HostCalls):
         self.globals = {}
         self.notes: list[str] = []
         self.kernel_geometry = {}
+        self.turns = []
         self.mutations = Mutation(frozenset(), frozenset())
         self._shared: dict[tuple[int, str], Binding] = {}
         self._dynamic_shared: Expr | None = None
@@ -214,7 +215,7 @@ class Translator(HostCalls):
 
     def _global_storage(self, declared: Cursor, t: CType, initial: Cursor | None) -> Binding:
         if isinstance(t, PointerType):
-            return PointerVar(t.target)
+            return PointerVar(t.target, null=True)
         ty, count = scalar_of(t), scalar_count(t)
         if ty is None or count is None:
             self.fail(f"global variable {declared.spelling} has a type that is not supported", declared)
@@ -437,10 +438,10 @@ class Translator(HostCalls):
             return self.referred(self.place(argument))
         value = self.convert(self.value(argument), t, argument)
         changed = parameter.hash in changes.assigned
-        if isinstance(value, Closure | Opaque) or (isinstance(value, Pointer | Chosen) and not changed):
-            if isinstance(value, Pointer | Chosen):
-                value = self.frozen_address(value)
+        if isinstance(value, Closure) or (isinstance(value, Opaque) and not (changed and isinstance(t, PointerType))):
             return Fixed(value)
+        if isinstance(value, Pointer | Chosen) and not changed:
+            return Fixed(self.frozen_address(value))
         if not changed and parameter.hash not in changes.addressed:
             return Fixed(self._frozen(value, parameter.spelling))
         variable = self.variable(
@@ -486,7 +487,8 @@ class Translator(HostCalls):
             value = self._frozen(value, parameter.spelling)
         elif isinstance(value, Pointer | Chosen):
             value = self.frozen_address(value)
-        if parameter.hash not in changes.assigned | changes.addressed or isinstance(value, Closure | Opaque):
+        changed = parameter.hash in changes.assigned | changes.addressed
+        if not changed or isinstance(value, Closure) or (isinstance(value, Opaque) and not isinstance(t, PointerType)):
             return Fixed(value)
         variable = self.variable(parameter.spelling, t, parameter)
         inside.append((variable, value))

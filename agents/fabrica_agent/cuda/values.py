@@ -145,12 +145,16 @@ class PointerVar:
     """A mutable pointer: the buffer is known statically (or which ones and when), the offset is in an I32 variable.
 
     With a selector, `buffer` says the same in its terms.
+
+    Attributes:
+        null: Whether some code has set it to null. Otherwise it has no value yet where it has no buffer.
     """
 
     target: CType
     buffer: BufferName = None
     offset: Var | None = None
     selector: Selector | None = None
+    null: bool = False
 
 
 @dataclass(slots=True)
