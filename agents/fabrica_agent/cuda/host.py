@@ -348,7 +348,7 @@ class HostCalls(Statements):
         """Turns whose number is known, one after the other."""
         for number in turns:
             self.frame.bindings[head.declared.hash] = Fixed(fold.const(number, head.ty))
-            with self.capture() as statements:
+            with self.passage(Break, Continue), self.capture() as statements:
                 self.statement(parts.body)
             self._check_whole(statements, cursor)
             self.out.extend(statements)
@@ -397,7 +397,7 @@ class HostCalls(Statements):
         self.frame.bindings[head.declared.hash] = Fixed(var)
         self._turning.append(head.declared.spelling)
         try:
-            with self.capture() as statements:
+            with self.passage(Break, Continue), self.capture() as statements:
                 self.statement(parts.body)
         finally:
             self._turning.pop()

@@ -25,7 +25,7 @@ from fabrica_agent.cuda.values import (
     Which,
 )  # fmt: skip
 from fabrica_agent.lowering import fold
-from fabrica_agent.lowering.ir import Assign, Body, Expr, If, Stmt, Ty, UnsupportedError, Var
+from fabrica_agent.lowering.ir import Assign, Body, Break, Continue, Expr, If, Return, Stmt, Ty, UnsupportedError, Var
 
 T = TypeVar("T")
 MAX_RETRIES = 16
@@ -46,16 +46,25 @@ class PointerChoiceError(UnsupportedError):
     """Which array a pointer of a loop points into depends on the turn."""
 
 
-class Turn(NamedTuple):
-    """What happens to pointer variables while the body of a loop is translated.
+Jump = Break | Continue | Return
+
+
+class Passage(NamedTuple):
+    """What happens to pointer variables while code is translated that jumps can leave.
 
     Attributes:
         before: Where they point before it.
+        jumps: The kinds of jumps that leave it for where its end leads, too.
+        left: Where they point at each such jump, in the order of `before`.
         blank: Those that are read where they point nowhere, by identity.
+        seen: What else they point into on the way, by identity.
     """
 
     before: list[Pointing]
+    jumps: tuple[type[Jump], ...]
+    left: list[list[Pointing]]
     blank: set[int]
+    seen: dict[int, list[str | None]]
 
 
 def moved(before: Sequence[Pointing]) -> bool:
@@ -94,10 +103,38 @@ def _pointers(binding: Binding) -> Iterator[PointerVar]:
             yield from _pointers(part)
 
 
+def _ways(passage: Passage) -> Iterator[list[Pointing]]:
+    """For each variable, where it points before a passage, at its end, and at each jump."""
+    for each_way in zip(passage.before, now(passage.before), *passage.left, strict=True):
+        yield list(each_way)
+
+
+def _same(p: Pointing, q: Pointing) -> bool:
+    return (p.buffer, p.offset) == (q.buffer, q.offset)
+
+
+def _moving(turn: Passage) -> list[list[Pointing]]:
+    """Of the variables that a turn leaves where they were not before, all ways. What had no value may get an array."""
+    found: list[list[Pointing]] = []
+    for p, end, *left in _ways(turn):
+        valued = p.variable.null or id(p.variable) in turn.blank
+        fresh = p.buffer is None and isinstance(end.buffer, str) and not valued
+        if fresh and all(q.buffer is None or _same(q, end) for q in left):
+            continue
+        if not all(_same(p, q) for q in (end, *left)):
+            found.append([p, end, *left])
+    return found
+
+
+def _parted(body: Passage) -> list[list[Pointing]]:
+    """Of the variables that a function leaves different where it returns, all ways."""
+    return [ways for ways in _ways(body) if not all(_same(ways[1], q) for q in ways[2:])]
+
+
 class Pointers(State):
     """Pointer part of the translator."""
 
-    turns: list[Turn]
+    passages: list[Passage]
     """Those around the point of translation."""
 
     def pointing(self) -> list[Pointing]:
@@ -131,6 +168,8 @@ class Pointers(State):
         value = self.fastened(value)
         buffer = buffer_of(value)
         place.null |= None in buffers_in(buffer)
+        for passage in self.passages:
+            passage.seen.setdefault(id(place), []).extend(buffers_in(buffer))
         if place.selector is not None and set(buffers_in(buffer)) <= set(place.selector.among):
             self.out.append(Assign(place.selector.number.name, number_of(buffer, place.selector.among)))
         else:
@@ -222,57 +261,79 @@ class Pointers(State):
                 if end[k].buffer != variable.buffer:
                     variable.buffer, variable.selector = Which(fold.TRUE, variable.buffer, end[k].buffer), None
 
-    def looped(self, turn: Callable[[], T], cursor: Cursor, ends: Callable[[T], bool] = lambda _: False) -> T:
+    def looped(
+        self,
+        turn: Callable[[], T],
+        cursor: Cursor,
+        *,
+        jumps: tuple[type[Jump], ...] = (Break, Continue),
+        ends: Callable[[T], bool] = lambda _: False,
+    ) -> T:
         """Translate the body of a loop; pointers that it moves to other arrays get a selector before it.
 
         Args:
             turn: Translates one turn.
             cursor: The loop, for messages.
+            jumps: Those that leave a turn.
             ends: Whether no other turn follows such a turn, so that pointers stay where it leaves them.
         """
         for _ in range(MAX_RETRIES):
-            with self._turn() as moves:
+            with self.passage(*jumps) as passage:
                 translated = turn()
-            if ends(translated) or not self._number(moves, cursor):
+            if ends(translated) or not self._number(passage, _moving(passage), cursor):
                 return translated
             self.forget(None)
         self.fail("where the pointers of this loop point is not understood", cursor)
 
+    def called(self, body: Callable[[], T], cursor: Cursor) -> T:
+        """Translate a function that returns at several places; pointers that these leave different get a selector."""
+        for _ in range(MAX_RETRIES):
+            with self.passage(Return) as passage:
+                translated = body()
+            if not self._number(passage, _parted(passage), cursor):
+                return translated
+            self.forget(None)
+        self.fail("where the pointers of this function point when it returns is not understood", cursor)
+
     @contextmanager
-    def _turn(self) -> Iterator[Turn]:
+    def passage(self, *jumps: type[Jump]) -> Iterator[Passage]:
         """Watch what the code inside the `with` block does to pointer variables."""
-        self.turns.append(Turn(self.pointing(), set()))
+        # A returned pointer is put together from what each `return` gives.
+        before = [p for p in self.pointing() if Return not in jumps or p.variable is not self.frame.result]
+        self.passages.append(Passage(before, jumps, [], set(), {}))
         try:
-            yield self.turns[-1]
+            yield self.passages[-1]
         finally:
-            self.turns.pop()
+            self.passages.pop()
+
+    def jump(self, jump: Jump) -> None:
+        """Emit a jump, and note where it leaves the pointer variables."""
+        passage = next((p for p in reversed(self.passages) if isinstance(jump, p.jumps)), None)
+        if passage is not None:
+            passage.left.append(now(passage.before))
+        self.out.append(jump)
 
     def read_blank(self, variable: PointerVar) -> None:
         """Note that a pointer variable is read where it points nowhere: in a later turn it may point somewhere."""
-        for turn in self.turns:
-            turn.blank.add(id(variable))
+        for passage in self.passages:
+            passage.blank.add(id(variable))
 
     def numbers_pointers(self) -> bool:
         """Whether loops give selectors to the pointers that they move."""
         return True
 
-    def _number(self, turn: Turn, cursor: Cursor) -> bool:
-        """Give selectors to the pointers that are not where they were before; False when there are none.
+    def _number(self, passage: Passage, moving: list[list[Pointing]], cursor: Cursor) -> bool:
+        """Give selectors to the pointers that move, by what each may be; False when there are none.
 
-        What had no value yet may get an array. An offset that starts to be kept in a variable is there from the
-        beginning.
+        An offset that starts to be kept in a variable is there from the beginning.
         """
-        moving: list[tuple[Pointing, tuple[str | None, ...]]] = []
-        for p in turn.before:
-            variable = p.variable
-            valued = variable.null or id(variable) in turn.blank
-            fresh = p.buffer is None and isinstance(variable.buffer, str) and not valued
-            if not fresh and (variable.buffer, variable.offset) != (p.buffer, p.offset):
-                moving.append((p, tuple(dict.fromkeys((*buffers_in(p.buffer), *buffers_in(variable.buffer))))))
-        if not moving or (not self.numbers_pointers() and not self._by_turns(cursor)):
+        if not moving or (not self.numbers_pointers() and not self._by_turns(passage, cursor)):
             return False
-        repoint(turn.before)
-        for p, among in moving:
+        repoint(passage.before)
+        for p, *later in moving:
+            among = tuple(dict.fromkeys(b for q in (p, *later) for b in buffers_in(q.buffer)))
+            if len(among) > 1:
+                among = tuple(dict.fromkeys((*among, *passage.seen.get(id(p.variable), ()))))
             if len(among) > MAX_ARRAYS:
                 self.fail(f"a pointer that moves between more than {MAX_ARRAYS} arrays is not supported", cursor)
             if p.variable.offset is None:
@@ -284,9 +345,9 @@ class Pointers(State):
                 p.variable.buffer, p.variable.selector = selected(selector), selector
         return True
 
-    def _by_turns(self, cursor: Cursor) -> bool:
+    def _by_turns(self, passage: Passage, cursor: Cursor) -> bool:
         """Whether this is no counted loop, which could be written out by turns: then give up for now."""
-        if cursor.kind.name == "FOR_STMT":
+        if cursor.kind.name == "FOR_STMT" and all(_same(p, q) for p, _, *left in _ways(passage) for q in left):
             return False
         what = "a pointer that is in another array after each turn is not supported in this loop"
         raise PointerChoiceError(what, self.source.place(cursor))

@@ -258,6 +258,7 @@ class Statements(Declarations):
             with self.capture() as effects:
                 test = fold.TRUE if cond is None else self.condition(cond)
             translated = self.block(body)
+            self._continued(translated, body)
             with self.capture() as stepping:
                 if step is not None:
                     self.value(step)
@@ -276,14 +277,16 @@ class Statements(Declarations):
 
         def turn() -> tuple[Body, list[Stmt], Expr]:
             translated = self.block(body)
+            self._continued(translated, body)
             with self.capture() as effects:
                 test = self.condition(cond)
             return translated, effects, test
 
-        translated, effects, test = turned = self.looped(turn, cursor, _only_turn)
+        translated, effects, test = turned = self.looped(turn, cursor, ends=_only_turn)
         if _only_turn(turned):
             self.out.extend(translated)
             return
+        self.forget_changes(cursor)
         if any(isinstance(s, Continue) for s in own_level(translated)):
             # `continue` goes to the condition, so that is what is computed between two iterations.
             another = self.fresh("another", Ty.BOOL)
@@ -293,11 +296,16 @@ class Statements(Declarations):
         leave: Body = (*effects, If(fold.logical_not(test), (Break(),)))
         self.out.append(While(fold.TRUE, translated + leave))
 
+    def _continued(self, translated: Body, body: Cursor) -> None:
+        """Forget at the end of a turn what is only known where no `continue` has led there."""
+        if any(isinstance(s, Continue) for s in own_level(translated)):
+            self.forget_changes(body)
+
     def _break_stmt(self, cursor: Cursor) -> None:
-        self.out.append(Break())
+        self.jump(Break())
 
     def _continue_stmt(self, cursor: Cursor) -> None:
-        self.out.append(Continue())
+        self.jump(Continue())
 
     def _return_stmt(self, cursor: Cursor) -> None:
         below = cu.kids(cursor)
@@ -307,7 +315,7 @@ class Statements(Declarations):
                 self.return_pointer(self.frame.result, value, cursor)
             elif self.frame.result is not None and not isinstance(value, Opaque | Closure):
                 self.write(self.frame.result, value, cursor)
-        self.out.append(Return())
+        self.jump(Return())
 
     def _switch_stmt(self, cursor: Cursor) -> None:
         subject = self.save(self.scalar(cu.kids(cursor)[0]), "subject")
@@ -325,7 +333,9 @@ class Statements(Declarations):
                 cases[-1].ends = True
                 cases.append(_Case())
         used = [(c, _run_on(cases[k:])) for k, c in enumerate(cases) if c.used]
-        arms = self.looped(lambda: [(None if c.default else c.labels, a) for c, a in self._arms(used)], cursor)
+        arms = self.looped(
+            lambda: [(None if c.default else c.labels, a) for c, a in self._arms(used)], cursor, jumps=(Break,)
+        )
         self._emit_switch(subject, arms)
 
     def _arms(self, cases: list[tuple[_Case, list[Cursor]]]) -> list[tuple[_Case, Body]]:

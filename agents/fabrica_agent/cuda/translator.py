@@ -39,7 +39,9 @@ from fabrica_agent.lowering.ir import (
     BLOCK,
     THREAD,
     Body,
+    Break,
     Buffer,
+    Continue,
     Expr,
     Launch,
     Op,
@@ -117,7 +119,7 @@ class Translator(HostCalls):
         self.globals = {}
         self.notes: list[str] = []
         self.kernel_geometry = {}
-        self.turns = []
+        self.passages = []
         self.mutations = Mutation(frozenset(), frozenset())
         self._shared: dict[tuple[int, str], Binding] = {}
         self._dynamic_shared: Expr | None = None
@@ -427,9 +429,9 @@ class Translator(HostCalls):
         result_type = ctype(cursor.type)
         if not isinstance(result_type, OpaqueType):
             self.frame.result = self.variable(f"{function.spelling or 'lambda'}_result", result_type, cursor)
-        with self.capture() as inner:
-            self.statement(body)
-        self.out.extend(eliminate_returns(tuple(inner), lambda base, ty: self.fresh(base, ty).name))
+        inner = self.called(lambda: self.block(body), cursor)
+        self.forget_changes(body)
+        self.out.extend(eliminate_returns(inner, lambda base, ty: self.fresh(base, ty).name))
         return self.read(self.frame.result, cursor) if self.frame.result is not None else Opaque("void")
 
     def _pass(self, parameter: Cursor, argument: Cursor, changes: Mutation) -> Binding:
@@ -510,7 +512,7 @@ class Translator(HostCalls):
             "threadIdx": _axes(THREAD), "blockIdx": _axes(BLOCK), "blockDim": block, "gridDim": grid,
         }  # fmt: skip
         try:
-            with self.capture() as statements:
+            with self.passage(Break, Continue, Return), self.capture() as statements:
                 for variable, value in inside:
                     self.write(variable, value, body)
                 self.statement(body)

@@ -113,3 +113,112 @@ extern "C" void go(float* x, float* y, int n) {
 }
 """
     check(program, lambda x: int(2 * x[0] + 2 * x[1]))
+
+
+def _positive(x: npt.NDArray[np.float32], count: int = 4) -> bool:
+    return any(x[k] > 0 for k in range(count))
+
+
+def _read_each_turn(x: npt.NDArray[np.float32]) -> int:
+    found, p = 0, B
+    for k in range(4):
+        found += p[3]
+        p = A if x[k] > 0 else B
+    return found
+
+
+@pytest.mark.parametrize(
+    ("code", "way"),
+    [
+        ("float* p = b; for (int k = 0; k < 4; ++k) { p = a; if (x[k] > 0) break; p = b; } s = (int)p[3];",
+         lambda x: A[3] if _positive(x) else B[3]),
+        ("float* p = b; int k = 0; while (k < 4) { p = a; if (x[k++] > 0) break; p = b; } s = (int)p[3];",
+         lambda x: A[3] if _positive(x) else B[3]),
+        ("float* p = b; int k = 0; do { p = a; if (x[k] > 0) break; p = b; } while (++k < 4); s = (int)p[3];",
+         lambda x: A[3] if _positive(x) else B[3]),
+        ("float* p = b; switch (n) { case 8: p = a; if (x[0] > 0) break; p = b; break; case 9: p = x; } s = (int)p[3];",
+         lambda x: A[3] if x[0] > 0 else B[3]),
+        ("float* p = b; for (int k = 0; k < 4; ++k) { s += (int)p[3]; p = a; if (x[k] > 0) continue; p = b; }",
+         _read_each_turn),
+        ("float* p = b; for (int k = 0; k < 4; s += 0 * (int)p[0], ++k) {\n"
+         "  s += (int)p[3]; switch (k % 2) { case 0: p = a; if (x[k] > 0) continue; p = b; break;\n"
+         "  default: p = a; if (x[k] > 0) break; p = b; } }", _read_each_turn),
+        ("float *p, *q = b; for (int k = 0; k < 4; ++k) { p = a; if (x[k] > 0) break; p = b + 1; } s = (int)p[3];",
+         lambda x: A[3] if _positive(x) else B[4]),
+    ],
+)  # fmt: skip
+def test_a_pointer_points_where_a_jump_leaves_it(code: str, way: Way) -> None:
+    check(on_device(code), way)
+
+
+@pytest.mark.parametrize(
+    ("body", "call", "way"),
+    [
+        ("p = a; if (x[0] > 0) return; p = b;", "move(p, a, b, x);", lambda x: A[3] if x[0] > 0 else B[3]),
+        ("for (int k = 0; k < 4; ++k) { p = a; if (x[k] > 0) return; p = b; }", "move(p, a, b, x);",
+         lambda x: A[3] if _positive(x) else B[3]),
+        ("if (x[0] > 0) { p = a; return; } if (x[1] > 0) return; p = b;", "move(p, a, b, x);",
+         lambda x: A[3] if x[0] > 0 else int(x[3]) if x[1] > 0 else B[3]),
+        ("p = a; if (x[0] > 0) return; p = b;", "for (int k = 0; k < 3; ++k) move(p, a, b, x + k);",
+         lambda x: A[3] if x[2] > 0 else B[3]),
+        ("", "auto go = [&]() { p = a; if (x[0] > 0) return; p = b; }; go();", lambda x: A[3] if x[0] > 0 else B[3]),
+    ],
+)  # fmt: skip
+def test_a_pointer_points_where_an_early_return_leaves_it(body: str, call: str, way: Way) -> None:
+    function = f"__device__ void move(float*& p, float* a, float* b, float* x) {{ {body} }}"
+    check(on_device(f"float* p = x; {call} s = (int)p[3];", function), way)
+
+
+@pytest.mark.parametrize(
+    ("code", "way"),
+    [
+        ("int c = 1, k = 0; do { if (x[k] > 0) break; c = 5; } while (++k < 4); s = c;",
+         lambda x: 1 if x[0] > 0 else 5),
+        ("int c = 1, k = 0; do { if (x[k] > 0) continue; c = 5; } while (++k < 4 && c < 5); s = 10 * k + c;",
+         lambda x: next((10 * (k + 1) + 5 for k in range(4) if x[k] < 0), 41)),
+        ("int c = 1, k = 0; for (; k < 4; k += c) { if (x[k] > 0) continue; c = 2; } s = 10 * k + c;",
+         lambda x: _steps(x)),
+        ("int c = 1; set(c, x); s = c;", lambda x: 2 if x[0] > 0 else 5),
+        ("int c = 1; auto put = [&]() { c = 2; if (x[0] > 0) return; c = 5; }; put(); s = c;",
+         lambda x: 2 if x[0] > 0 else 5),
+    ],
+)  # fmt: skip
+def test_a_number_is_known_only_where_every_way_gives_it(code: str, way: Way) -> None:
+    check(on_device(code, "__device__ void set(int& c, float* x) { c = 2; if (x[0] > 0) return; c = 5; }"), way)
+
+
+def _steps(x: npt.NDArray[np.float32]) -> int:
+    c, k = 1, 0
+    while k < 4:
+        c = c if x[k] > 0 else 2
+        k += c
+    return 10 * k + c
+
+
+@pytest.mark.parametrize(
+    ("code", "way"),
+    [
+        ("for (int k = 0; k < 4; ++k) { p = x; if (x[k] > 0) break; p = x + 1; }",
+         lambda x: int(x[0] if _positive(x) else x[1])),
+        ("for (int k = 0; k < 4; ++k) { add<<<1, 1>>>(p, y); p = x; if (x[k] > 0) continue; p = z; }",
+         lambda x: int(sum(x[0] if x[k] > 0 else 4 for k in range(3)) + 4 + (x[0] if x[3] > 0 else 4))),
+        ("move(p, x, z);", lambda x: int(x[0]) if x[0] > 0 else 4),
+        ("for (int k = 0; k < 3; ++k) { move(p, x + k, z); add<<<1, 1>>>(p, y); }",
+         lambda x: int(sum(x[k] if x[k] > 0 else 4 for k in (0, 1, 2, 2)))),
+    ],
+)  # fmt: skip
+def test_a_pointer_of_the_host_points_where_a_jump_leaves_it(code: str, way: Way) -> None:
+    program = f"""
+__global__ void add(float* p, float* y) {{ y[0] += p[0]; }}
+__global__ void fill(float* z) {{ z[threadIdx.x] = 4; }}
+void move(float*& p, float* x, float* z) {{ p = x; if (x[0] > 0) return; p = z; }}
+extern "C" void go(float* x, float* y, int n) {{
+  float *z, *p;
+  cudaMalloc(&z, n * sizeof(float));
+  fill<<<1, 8>>>(z);
+  p = z;
+  {code}
+  add<<<1, 1>>>(p, y);
+}}
+"""
+    check(program, way)
