@@ -106,6 +106,8 @@ class State:
     def forget(self, changed: frozenset[int] | None) -> None:
         """Drop what is known of variables that code about to be translated (or just translated) may change.
 
+        What functions return, which any code may give by returning, is among them.
+
         Args:
             changed: Hashes of their declarations; None for all.
         """
@@ -116,6 +118,8 @@ class State:
                     _forget(binding)
             for binding in frame.this.fields.values() if frame.this is not None else ():
                 _forget(binding)
+            if frame.result is not None:
+                _forget(frame.result)
             frame = frame.outer
 
     def forget_changes(self, cursor: Cursor) -> None:
