@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from fabrica_agent.cuda import source as cu
 from fabrica_agent.cuda.mutation import Mutation
 from fabrica_agent.cuda.operators import Operators
@@ -32,7 +34,7 @@ from fabrica_agent.cuda.values import (
     Value,
 )  # fmt: skip
 from fabrica_agent.lowering import fold
-from fabrica_agent.lowering.ir import Assign, Bitcast, Expr, Space, Store, Ty
+from fabrica_agent.lowering.ir import Assign, Bitcast, Buffer, Expr, Space, Store, Ty, UnsupportedError
 
 
 class Declarations(Operators):
@@ -164,6 +166,59 @@ class Declarations(Operators):
             return [e for field_value in value.fields.values() for e in self._flat_value(field_value, ty, cursor)]
         number = self.scalar_from(value, cursor)
         return [number if number.ty is ty else Bitcast(number, ty)]
+
+    def bind_global_pointers(self) -> None:
+        """Bind the pointers at file scope before anything else, so that branches and loops see them move."""
+        for declared in self.source.variables:
+            if isinstance(ctype(declared.type), PointerType):
+                # An initial value that isn't understood matters only to those who use it.
+                with suppress(UnsupportedError):
+                    self.global_binding(declared)
+
+    def global_binding(self, declared: Cursor) -> Binding | None:
+        """Bind a file-scope variable on first use: constants by value, device arrays as buffers."""
+        if declared.kind.name not in ("VAR_DECL", "ENUM_CONSTANT_DECL"):
+            return None
+        if declared.kind.name == "ENUM_CONSTANT_DECL":
+            return Fixed(fold.i32(declared.enum_value))
+        t = ctype(declared.type)
+        initial = self._initialiser(declared)
+        if isinstance(t, ScalarType) and declared.type.is_const_qualified() and initial is not None:
+            return Fixed(fold.cast(self.scalar(initial), t.ty))
+        binding = self._global_storage(declared, t, initial)
+        self.globals[declared.hash] = binding
+        return binding
+
+    def _global_storage(self, declared: Cursor, t: CType, initial: Cursor | None) -> Binding:
+        if isinstance(t, PointerType):
+            return self._global_pointer(declared, t, initial)
+        ty, count = scalar_of(t), scalar_count(t)
+        if ty is None or count is None:
+            self.fail(f"global variable {declared.spelling} has a type that is not supported", declared)
+        name = self.fresh_buffer(declared.spelling, ty, fold.i32(count), Space.GLOBAL)
+        if isinstance(t, StructType) and initial is not None and initial.kind.name == "CALL_EXPR":
+            # Default construction: file-scope variables start as zeros.
+            initial = None if not list(initial.get_arguments()) else initial
+        if initial is not None:
+            elements = (
+                self._flat_initialisers(initial, t, count, ty)
+                if isinstance(t, ArrayType)
+                else self._flat_value(self.value(initial), ty, initial)
+            )
+            values = [fold.value(e) for e in elements]
+            if any(v is None for v in values):
+                self.fail(f"the initial value of {declared.spelling} is not constant", declared)
+            numbers = tuple(float(v) for v in values if v is not None)
+            self.buffers[name] = Buffer(name, ty, fold.i32(count), Space.GLOBAL, numbers)
+        return ArrayVar(name, t) if isinstance(t, ArrayType) else Element(name, fold.i32(0), t)
+
+    def _global_pointer(self, declared: Cursor, t: PointerType, initial: Cursor | None) -> PointerVar:
+        value = Opaque("null") if initial is None else self.convert(self.value(initial), t, declared)
+        if isinstance(value, Pointer) and fold.is_const(value.offset, 0):
+            return PointerVar(t.target, value.buffer)
+        if not isinstance(value, Opaque):
+            self.fail(f"the initial value of {declared.spelling} is not supported", declared)
+        return PointerVar(t.target, null=True)
 
     def shared(self, cursor: Cursor, t: CType) -> Binding:
         """Bind a `__shared__` variable (the kernel half knows the dynamic size)."""

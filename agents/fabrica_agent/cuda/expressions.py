@@ -6,7 +6,7 @@ an operand that such an effect could change is saved in a variable first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fabrica_agent.cuda import source as cu
 from fabrica_agent.cuda.addresses import each, is_set, pointing_into
@@ -40,7 +40,7 @@ from fabrica_agent.cuda.values import (
     Value,
 )  # fmt: skip
 from fabrica_agent.lowering import fold
-from fabrica_agent.lowering.ir import Assign, Atomic, Bin, Bitcast, Cast, Expr, If, Load, Op, Store, Ty
+from fabrica_agent.lowering.ir import Assign, Atomic, Bin, Bitcast, Cast, Expr, If, Load, Op, Store, Ty, names_in
 
 
 class Expressions(Pointers):
@@ -363,11 +363,13 @@ class Expressions(Pointers):
                     self.write(no, value, cursor)
                 self.out.append(If(cond, tuple(then), tuple(other)))
             case StructVar(fields=fields), Aggregate(fields=values):
+                if _depends_on_order(fields, values):
+                    values = {n: self.held(v) for n, v in values.items()}
                 for name, field_place in fields.items():
                     self.write(field_place, values[name], cursor)
             case Element(type=StructType()), Aggregate(fields=values):
-                saved = {n: self.save(v) if isinstance(v, SCALAR_NODES) else v for n, v in values.items()}
-                for name, field_value in saved.items():
+                held_values = {n: self.held(v) for n, v in values.items()}
+                for name, field_value in held_values.items():
                     self.write(self.field(place, name, cursor), field_value, cursor)
             case Fixed(value=Opaque()), _:
                 return
@@ -389,6 +391,43 @@ def _names_place(cursor: Cursor) -> bool:
     return cursor.kind.name == "ARRAY_SUBSCRIPT_EXPR" or (
         cursor.kind.name == "UNARY_OPERATOR" and cu.unary_operator(cursor) == "*"
     )
+
+
+def _depends_on_order(places: Mapping[str, Place], values: Mapping[str, Value]) -> bool:
+    """Whether the value of one field is made of what the assignment of an earlier one changes."""
+    changed: set[str] = set()
+    for name, place in places.items():
+        if not changed.isdisjoint(_names_in(values[name])):
+            return True
+        changed |= _changed_with(place)
+    return False
+
+
+def _names_in(value: Value) -> frozenset[str]:
+    """The variables that a value is made of."""
+    match value:
+        case Aggregate(fields=fields):
+            return frozenset(n for v in fields.values() for n in _names_in(v))
+        case Pointer(offset=offset):
+            return names_in(offset)
+        case Chosen(cond=cond, yes=yes, no=no):
+            return names_in(cond) | _names_in(yes) | _names_in(no)
+        case Closure() | Opaque() | RawMemory():
+            return frozenset()
+    return names_in(value)
+
+
+def _changed_with(place: Place) -> frozenset[str]:
+    """The variables that the assignment of a variable changes."""
+    match place:
+        case ScalarVar(var=var) | Reinterpreted(held=ScalarVar(var=var)):
+            return frozenset((var.name,))
+        case PointerVar(offset=offset, selector=selector):
+            found = (offset, None if selector is None else selector.number)
+            return frozenset(v.name for v in found if v is not None)
+        case StructVar(fields=fields):
+            return frozenset(n for f in fields.values() for n in _changed_with(f))
+    return frozenset()
 
 
 def row_type(t: ArrayType) -> CType:

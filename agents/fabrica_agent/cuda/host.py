@@ -199,9 +199,9 @@ class HostCalls(Statements):
     def _swap(self, arguments: Sequence[Cursor], cursor: Cursor) -> Value:
         a, b = (self.place(x) for x in arguments)
         if isinstance(a, PointerVar) and isinstance(b, PointerVar):
-            if a.offset is not None or b.offset is not None:
-                self.fail("swapping pointers into the middle of arrays is not supported", cursor)
-            a.buffer, b.buffer = b.buffer, a.buffer
+            x, y = (self.held(self.read(p, cursor)) for p in (a, b))
+            self.write(a, y, cursor)
+            self.write(b, x, cursor)
             return Opaque("void")
         x = self.save(self.scalar_from(self.read(a, cursor), cursor), "swapped")
         self.write(a, self.read(b, cursor), cursor)

@@ -51,9 +51,7 @@ class Operators(Expressions):
         if op == "=":
             value = self.value(right)
             if isinstance(value, Aggregate):
-                value = Aggregate(
-                    {n: self.save(v) if isinstance(v, SCALAR_NODES) else v for n, v in value.fields.items()}
-                )
+                value = self.held(value)
             place = self.place(left)
             self.write(place, value, cursor)
             return self.read(place, cursor) if not isinstance(place, Element | ChosenPlace) else value
@@ -243,9 +241,11 @@ class Operators(Expressions):
         """The place that a conditional expression names."""
 
         def between(cond: Expr, yes: Cursor, no: Cursor) -> Place:
+            before = self.pointing()
             with self.capture() as effects:
                 a, b = self.place(yes), self.place(no)
-            if effects or not isinstance(a, Element | ChosenPlace) or not isinstance(b, Element | ChosenPlace):
+            in_memory = isinstance(a, Element | ChosenPlace) and isinstance(b, Element | ChosenPlace)
+            if not in_memory or effects or moved(before):
                 self.fail("choosing between these two places is not supported", cursor)
             return ChosenPlace(self.chosen_by(cond, cursor), a, b)
 

@@ -8,8 +8,9 @@ from typing import NamedTuple, TypeVar
 
 from fabrica_agent.cuda.addresses import buffer_of, buffers_in, each, filled, number_of, offset_of, selected
 from fabrica_agent.cuda.source import Cursor
-from fabrica_agent.cuda.state import State
+from fabrica_agent.cuda.state import SCALAR_NODES, State
 from fabrica_agent.cuda.values import (
+    Aggregate,
     Binding,
     BufferName,
     Chosen,
@@ -195,6 +196,14 @@ class Pointers(State):
         fast = self.fastened(address)
         assert not isinstance(fast, Opaque)
         return each(fast, lambda p: Pointer(p.buffer, self.save(p.offset, name), p.target))
+
+    def held(self, value: Value) -> Value:
+        """A value that later assignments don't change."""
+        if isinstance(value, SCALAR_NODES):
+            return self.save(value)
+        if isinstance(value, Aggregate):
+            return Aggregate({n: self.held(v) for n, v in value.fields.items()})
+        return self.frozen_address(value) if isinstance(value, Pointer | Chosen) else value
 
     def by_cases(self, address: Chosen, use: Callable[[Value], Value], cursor: Cursor) -> Value:
         """Emit the use of an address, one branch for each pointer that it may be; null is not used."""

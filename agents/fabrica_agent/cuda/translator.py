@@ -138,6 +138,7 @@ class Translator(HostCalls):
             UnsupportedError: Names the construct and its line.
         """
         runtime: list[Var] = []
+        self.bind_global_pointers()
         for parameter in parameters(entry):
             self.frame.bindings[parameter.hash] = self._argument(parameter, arguments, runtime)
         body = cu.body_of(entry)
@@ -198,45 +199,6 @@ class Translator(HostCalls):
             self.frame.bindings[parameter.hash] = variable
             if not isinstance(binding.value, Opaque):
                 self.write(variable, binding.value, parameter)
-
-    # ----------------------------------------------------------------------------------------------------- globals
-
-    def global_binding(self, declared: Cursor) -> Binding | None:
-        """Bind a file-scope variable on first use: constants by value, device arrays as buffers."""
-        if declared.kind.name not in ("VAR_DECL", "ENUM_CONSTANT_DECL"):
-            return None
-        if declared.kind.name == "ENUM_CONSTANT_DECL":
-            return Fixed(fold.i32(declared.enum_value))
-        t = ctype(declared.type)
-        initial = self._initialiser(declared)
-        if isinstance(t, ScalarType) and declared.type.is_const_qualified() and initial is not None:
-            return Fixed(fold.cast(self.scalar(initial), t.ty))
-        binding = self._global_storage(declared, t, initial)
-        self.globals[declared.hash] = binding
-        return binding
-
-    def _global_storage(self, declared: Cursor, t: CType, initial: Cursor | None) -> Binding:
-        if isinstance(t, PointerType):
-            return PointerVar(t.target, null=True)
-        ty, count = scalar_of(t), scalar_count(t)
-        if ty is None or count is None:
-            self.fail(f"global variable {declared.spelling} has a type that is not supported", declared)
-        name = self.fresh_buffer(declared.spelling, ty, fold.i32(count), Space.GLOBAL)
-        if isinstance(t, StructType) and initial is not None and initial.kind.name == "CALL_EXPR":
-            # Default construction: file-scope variables start as zeros.
-            initial = None if not list(initial.get_arguments()) else initial
-        if initial is not None:
-            elements = (
-                self._flat_initialisers(initial, t, count, ty)
-                if isinstance(t, ArrayType)
-                else self._flat_value(self.value(initial), ty, initial)
-            )
-            values = [fold.value(e) for e in elements]
-            if any(v is None for v in values):
-                self.fail(f"the initial value of {declared.spelling} is not constant", declared)
-            numbers = tuple(float(v) for v in values if v is not None)
-            self.buffers[name] = Buffer(name, ty, fold.i32(count), Space.GLOBAL, numbers)
-        return ArrayVar(name, t) if isinstance(t, ArrayType) else Element(name, fold.i32(0), t)
 
     def shared(self, cursor: Cursor, t: CType) -> Binding:
         """Bind a `__shared__` variable; all launches of a kernel use the same storage."""

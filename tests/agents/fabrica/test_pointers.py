@@ -17,7 +17,7 @@ from fabrica_agent.cuda.source import parse
 from fabrica_agent.cuda.translator import BufferArgument, ParamArgument, Translator
 from fabrica_agent.lowering.fold import i32
 from fabrica_agent.lowering.interpreter import Interpreter
-from fabrica_agent.lowering.ir import Program, Ty
+from fabrica_agent.lowering.ir import Program, Ty, UnsupportedError
 
 A = [k + 1 for k in range(8)]
 B = [2 * k for k in range(8)]
@@ -230,3 +230,85 @@ extern "C" void go(float* x, float* y, int n) {{
 }}
 """
     check(program, way)
+
+
+@pytest.mark.parametrize(
+    ("code", "way"),
+    [
+        ("P v = {0, 1}; for (int k = 0; k < 8; ++k) v = {v.w, v.u + v.w}; s = v.u + 100 * v.w;",
+         lambda x: 21 + 100 * 34),
+        ("P v = {1, 2}; v.u += (int)x[0]; v = P{v.w, v.u}; s = v.u + 10 * v.w;", lambda x: 2 + 10 * (1 + int(x[0]))),
+        ("T v = {{1, 2}, 3}; v.p.u += (int)x[0]; v = T{{v.p.w, v.z}, v.p.u}; s = v.p.u + 10 * v.p.w + 100 * v.z;",
+         lambda x: 2 + 30 + 100 * (1 + int(x[0]))),
+        ("S v = {a, b + 1}; if (x[0] > 0) v.u = a + 2; v = S{v.v, v.u}; s = (int)v.u[1] + 100 * (int)v.v[0];",
+         lambda x: B[2] + 100 * (A[2] if x[0] > 0 else A[0])),
+        ("S v = {a, b + 1}; for (int k = 0; k < 3; ++k) v = S{v.v, v.u + k}; s = (int)v.u[1] + 100 * (int)v.v[0];",
+         lambda x: B[3] + 100 * A[2]),
+        ("float *p = a, *q = b + 1; for (int k = 0; k < 4; ++k) { if (x[k] > 0) std::swap(p, q); s += (int)p[1]; }",
+         lambda x: sum(B[2] if sum(x[: k + 1] > 0) % 2 else A[1] for k in range(4))),
+    ],
+)  # fmt: skip
+def test_what_changes_places_is_read_before_it_is_written(code: str, way: Way) -> None:
+    structs = "struct P { int u, w; };\nstruct T { P p; int z; };\nstruct S { float *u, *v; };"
+    check(on_device(code, f"#include <utility>\n{structs}"), way)
+
+
+@pytest.mark.parametrize(
+    ("code", "way"),
+    [
+        ("int k = 0; while (k < (int)x[4]) { std::swap(p, q); ++k; }", lambda x: int(x[1])),
+        ("int k = 0; while (k < (int)x[4]) { std::swap(p, q); ++k; } std::swap(p, q); q = x + 2;",
+         lambda x: int(x[0])),
+        ("float* r = nullptr; for (int k = 0; k < (int)x[4]; ++k) std::swap(q, r); if (!q) p = x + 3;",
+         lambda x: int(x[3])),
+    ],
+)  # fmt: skip
+def test_pointers_of_the_host_are_swapped_wherever_they_point(code: str, way: Way) -> None:
+    program = f"""
+#include <utility>
+__global__ void first(float* p, float* y) {{ y[0] = p[0]; }}
+extern "C" void go(float* x, float* y, int n) {{
+  float *p = x, *q = x + 1;
+  {code}
+  first<<<1, 1>>>(p, y);
+}}
+"""
+    check(program, way)
+
+
+@pytest.mark.parametrize(
+    ("code", "way"),
+    [
+        ("if (x[0] > 0) at = x + 1; if (!at) at = x + 2;", lambda x: int(x[1] if x[0] > 0 else x[2])),
+        ("for (int k = 0; k < 4; ++k) { if (at) break; if (x[k] > 0) at = x + k + 1; } if (!at) at = x;",
+         lambda x: int(next((x[k + 1] for k in range(4) if x[k] > 0), x[0]))),
+        ("put(x); if (!at) at = x + 2;", lambda x: int(x[1] if x[0] > 0 else x[2])),
+        ("at = held; if (x[0] > 0) at = x;", lambda x: int(x[0]) if x[0] > 0 else 0),
+    ],
+)  # fmt: skip
+def test_a_pointer_at_file_scope_is_null_until_it_is_set(code: str, way: Way) -> None:
+    program = f"""
+static float* at;
+static float store[8];
+static float* held = store;
+static void put(float* x) {{ if (x[0] > 0) at = x + 1; }}
+__global__ void first(float* p, float* y) {{ y[0] = p[0]; }}
+extern "C" void go(float* x, float* y, int n) {{
+  {code}
+  first<<<1, 1>>>(at, y);
+}}
+"""
+    check(program, way)
+
+
+def test_an_operand_that_moves_a_pointer_is_not_chosen_between() -> None:
+    program = """
+__global__ void first(float* p, float* y) { y[0] = p[0]; }
+extern "C" void go(float* x, float* y, int n) {
+  float* p = y;
+  (x[0] > 0 ? *(p = x) : y[1]) = 5;
+  first<<<1, 1>>>(p, y);
+}
+"""
+    with pytest.raises(UnsupportedError, match=r"kernel\.cu:5: choosing between these two places"):
+        translate(program)
