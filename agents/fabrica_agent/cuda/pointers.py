@@ -14,9 +14,6 @@ from fabrica_agent.cuda.values import (
     Binding,
     BufferName,
     Chosen,
-    Closure,
-    Fixed,
-    Frame,
     Opaque,
     Pointer,
     PointerVar,
@@ -141,21 +138,7 @@ class Pointers(State):
     def pointing(self) -> list[Pointing]:
         """Where all pointer variables that code at this point can change now point."""
         found: dict[int, Pointing] = {}
-        todo: list[Frame] = [self.frame]
-        seen: set[int] = set()
-        bindings = list(self.globals.values())
-        while todo:
-            frame = todo.pop()
-            if id(frame) in seen:
-                continue
-            seen.add(id(frame))
-            inside = [*frame.bindings.values()]
-            inside += frame.this.fields.values() if frame.this is not None else ()
-            inside += (frame.result,) if frame.result is not None else ()
-            bindings += inside
-            todo += [b.value.frame for b in inside if isinstance(b, Fixed) and isinstance(b.value, Closure)]
-            todo += [frame.outer] if frame.outer is not None else []
-        for binding in bindings:
+        for binding in (*self.globals.values(), *(b for frame in self.frames() for b in frame.inside())):
             for variable in _pointers(binding):
                 found[id(variable)] = _pointing(variable)
         return list(found.values())

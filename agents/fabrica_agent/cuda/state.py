@@ -10,7 +10,18 @@ from fabrica_agent.cuda import source as cu
 from fabrica_agent.cuda.mutation import changes_object, mutation
 from fabrica_agent.cuda.source import Cursor
 from fabrica_agent.cuda.types import scalar_of, size_of
-from fabrica_agent.cuda.values import Binding, CType, Frame, Pointer, Reinterpreted, ScalarVar, StructVar, Value
+from fabrica_agent.cuda.values import (
+    Binding,
+    Closure,
+    CType,
+    Fixed,
+    Frame,
+    Pointer,
+    Reinterpreted,
+    ScalarVar,
+    StructVar,
+    Value,
+)
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import (
     BLOCK,
@@ -103,6 +114,19 @@ class State:
         length = fold.i32(-(-count // max(1, ty.bits // 8)))
         return Pointer(self.fresh_buffer(base, ty, length, Space.GLOBAL), fold.i32(0), target)
 
+    def frames(self) -> list[Frame]:
+        """The activations whose variables code at this point can change: its own and those of closures in reach."""
+        found: dict[int, Frame] = {}
+        todo = [self.frame]
+        while todo:
+            frame = todo.pop()
+            if id(frame) in found:
+                continue
+            found[id(frame)] = frame
+            todo += [b.value.frame for b in frame.inside() if isinstance(b, Fixed) and isinstance(b.value, Closure)]
+            todo += [frame.outer] if frame.outer is not None else []
+        return list(found.values())
+
     def forget(self, changed: frozenset[int] | None) -> None:
         """Drop what is known of variables that code about to be translated (or just translated) may change.
 
@@ -111,8 +135,7 @@ class State:
         Args:
             changed: Hashes of their declarations; None for all.
         """
-        frame: Frame | None = self.frame
-        while frame is not None:
+        for frame in self.frames():
             for key, binding in frame.bindings.items():
                 if changed is None or key in changed:
                     _forget(binding)
@@ -120,7 +143,6 @@ class State:
                 _forget(binding)
             if frame.result is not None:
                 _forget(frame.result)
-            frame = frame.outer
 
     def forget_changes(self, cursor: Cursor) -> None:
         """`forget` whatever the code under a cursor assigns; function objects and methods may assign anything."""

@@ -228,6 +228,11 @@ class Frame:
     result: Binding | None = None
     in_kernel: bool = False
 
+    def inside(self) -> list[Binding]:
+        """Everything that belongs to this activation."""
+        this = () if self.this is None else self.this.fields.values()
+        return [*self.bindings.values(), *this, *(() if self.result is None else (self.result,))]
+
     def find(self, key: int) -> Binding | None:
         """The binding of a declaration, looking outwards through lambda frames."""
         frame: Frame | None = self

@@ -179,6 +179,7 @@ def test_a_pointer_points_where_an_early_return_leaves_it(body: str, call: str, 
         ("int c = 1, k = 0; for (; k < 4; k += c) { if (x[k] > 0) continue; c = 2; } s = 10 * k + c;",
          lambda x: _steps(x)),
         ("int c = 1; set(c, x); s = c;", lambda x: 2 if x[0] > 0 else 5),
+        ("int c = 1; each(x, [&]() { c += 2; }); s = c;", lambda x: 1 + 2 * sum(x[:4] > 0)),
         ("s = sign(x[0]) + 3 * sign(x[1]);", lambda x: (1 if x[0] > 0 else -1) + 3 * (1 if x[1] > 0 else -1)),
         ("P v = pair(x); s = v.u + 10 * v.w;", lambda x: 21 if x[0] > 0 else 43),
         ("int c = 1; auto put = [&]() { c = 2; if (x[0] > 0) return; c = 5; }; put(); s = c;",
@@ -188,6 +189,7 @@ def test_a_pointer_points_where_an_early_return_leaves_it(body: str, call: str, 
 def test_a_number_is_known_only_where_every_way_gives_it(code: str, way: Way) -> None:
     functions = """
 struct P { int u, w; };
+template <class F> __device__ void each(float* x, F f) { for (int k = 0; k < 4; ++k) if (x[k] > 0) f(); }
 __device__ void set(int& c, float* x) { c = 2; if (x[0] > 0) return; c = 5; }
 __device__ int sign(float v) { if (v > 0) return 1; return -1; }
 __device__ P pair(float* x) { if (x[0] > 0) return P{1, 2}; return P{3, 4}; }
