@@ -113,10 +113,11 @@ def copy_of(symbol: str, changed: int, latest: int) -> tuple[Readback, ...]:
     [
         {"ended": (349, 435)},
         {"ended": (335, 428 + TAIL_SLACK)},
+        {"released": (430, 428), "ended": (437, 435)},
         {"readbacks": copy_of("out", 1, 350)},
         {"readbacks": copy_of("window_stamps", 2, 435)},
     ],
-    ids=["works for others", "leaves its loops", "stores for others", "stores the stamps"],
+    ids=["works for others", "leaves its loops", "serves while it returns", "stores for others", "stores the stamps"],
 )
 def test_what_a_pe_may_do_after_its_own_return(changes: dict[str, Any]) -> None:
     assert evidence_messages(seen(**changes)) == []
@@ -138,7 +139,7 @@ def test_what_a_pe_may_do_after_its_own_return(changes: dict[str, Any]) -> None:
         ({"work_before": 3}, (), "PEs worked 3 cycles after the inputs had arrived"),
         ({"moves_before": True}, (), "data moved after the inputs had arrived"),
         ({"start": 120}, (), "took its start stamp 30 cycles after the launch"),
-        ({"released": (328, 480), "ended": (335, 487)}, (), "returned 130 cycles after its end stamp"),
+        ({"released": (328, 480), "ended": (335, 487)}, (), "returned 130 cycles after the last end stamp"),
         ({"ended": (329 + TAIL_SLACK, 435)}, (), "1 of 2 PEs worked on after the last end stamp, up to 43 cycles"),
         ({"readbacks": copy_of("out", 1, 351)}, (), "'out' of 1 of 2 PEs changed after their end stamps"),
         ({"ended": (335, 900)}, (), "up to 550 cycles"),
