@@ -140,6 +140,7 @@ class ReferenceCode:
         found = self._place(error.__traceback__)
         if found is not None:
             pe.loc = found[0]
+            pe.t = max(pe.t, self._cycle(error.__traceback__))
         if isinstance(error, Fault):
             return error if found is None else pe.fault(error.message, error.values)
         address = found[1] if found is not None else None
@@ -166,6 +167,15 @@ class ReferenceCode:
                 found = (location, address if isinstance(address, int) else None)
             trace = trace.tb_next
         return found
+
+    def _cycle(self, trace: TracebackType | None) -> int:
+        """The latest cycle that a call of the generated code had reached: it counts in a variable of its own."""
+        latest = 0
+        while trace is not None:
+            cycle = trace.tb_frame.f_locals.get("t") if trace.tb_frame.f_code.co_filename == self._file else None
+            latest = max(latest, cycle if isinstance(cycle, int) else 0)
+            trace = trace.tb_next
+        return latest
 
     def _location(self, line: int) -> int:
         return self._locations[line] if line < len(self._locations) else 0

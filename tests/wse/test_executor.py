@@ -255,6 +255,23 @@ class TestPublishedLoops:
         assert cycles(20, False) - cycles(10, False) == 10 * empty
         assert cycles(20, True) - cycles(10, True) == 10 * total
 
+    @pytest.mark.parametrize(("arch", "per_round"), [("wse2", 6), ("wse3", 10)])
+    @pytest.mark.parametrize("nested", [False, True])
+    def test_a_fault_tells_the_cycle_that_it_came_in(self, arch: Any, per_round: int, nested: bool) -> None:
+        def cycle(rounds: int) -> int:
+            f = Fn("inner" if nested else "main")
+            zero = f.load(U16, 0)
+            f.loop(rounds, lambda i: None)
+            f.bin("div", U16, 7, zero)
+            caller = Fn("main")
+            caller.call("inner")
+            with pytest.raises(Fault, match="division by zero") as caught:
+                run(caller, f.ret(), arch=arch) if nested else run(f, arch=arch)
+            assert caught.value.cycle is not None
+            return caught.value.cycle
+
+        assert cycle(30) - cycle(10) == 20 * per_round
+
     def test_a_small_if_becomes_predicated(self) -> None:
         costs = load_costs("wse3")
 
