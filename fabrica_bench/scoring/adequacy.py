@@ -16,7 +16,7 @@ from fabrica_bench.integrity.mutants import FAMILY, HONEST, Case, Mutant
 from fabrica_bench.integrity.outputs import check_outputs
 from fabrica_bench.scoring.inputs import held_out_cases, held_out_seeds, visible_cases
 from fabrica_bench.tasks import Arrays, Task
-from fabrica_bench.tasks.seeds import HeldOutKey
+from fabrica_bench.tasks.seeds import RECORD_KEY, HeldOutKey
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ def measure_adequacy(task: Task, size: str, key: HeldOutKey | None = None) -> Ad
     Args:
         task: The task.
         size: Named size.
-        key: Held-out key; a fresh one when None.
+        key: Held-out key; by default the public one, on whose inputs everybody measures the same.
 
     Raises:
         FabricaError: No such size, or the oracle is broken.
     """
     parameters = task.size(size)
-    seeds = held_out_seeds(task, key or HeldOutKey.fresh())
+    seeds = held_out_seeds(task, key or RECORD_KEY)
     found = (*visible_cases(task), *held_out_cases(task, seeds))
     inputs = [task.inputs(case.seed, parameters, case.distribution) for case in found]
     cases = [Case(task, parameters, arrays, inputs[0]) for arrays in inputs]

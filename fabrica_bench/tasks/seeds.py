@@ -141,8 +141,8 @@ def _key_path(path: Path | str) -> Path:
 
 
 RECORD_KEY: Final = HeldOutKey(hashlib.sha256(b"fabrica-bench reference cycles").digest())
-"""A key that everybody knows. The cycles in spec.yaml are taken on its inputs, so that anybody gets the same; no
-candidate is ever judged on them."""
+"""A key that everybody knows. The cycles in spec.yaml are taken on its inputs, and adequacy is measured on them, so
+that anybody gets the same; no candidate is ever judged on them."""
 
 
 def visible_seed(task: str, index: int, suite_version: str = SUITE_VERSION) -> int:
