@@ -192,6 +192,7 @@ def test_a_notebook_shows_outcome_and_evidence_and_no_markup_of_the_candidate() 
     shown = invalid._repr_html_()
     assert "&lt;b&gt;.csl" in shown
     assert "<td>Contract</td><td>fails</td>" in shown
+    assert "pre-wrap" in shown  # a report of several lines keeps them
     assert "not scored (provider): down" in NotScored(blame=Blame.PROVIDER, reason="down")._repr_html_()
 
 

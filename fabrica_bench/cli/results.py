@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import indent
 from typing import TYPE_CHECKING, Final
 
 from fabrica_bench.cli import console
@@ -60,7 +61,7 @@ def write_verdict(task: str, verdict: Valid | Invalid | NotScored) -> None:
         state = {True: "holds", False: "fails", None: "not evaluated"}[result.holds]
         console.write(f"  {result.predicate!s:<9} {state}")
         for line in result.evidence:
-            console.write(f"            {line}")
+            console.write(indent(line, " " * 12))
 
 
 def toolchain_text(facts: dict[str, str]) -> str:

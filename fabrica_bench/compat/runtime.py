@@ -496,6 +496,12 @@ class SdkRuntime:
         export = self._export(call, name)
         if export.kind != "fn":
             raise HostError(f"{call}: {name} is a variable", remedy="launch takes the name of an exported function")
+        if not any(name in image.exports for image in self._program.images):
+            # The layout block has @export_name, but no program of a PE has @export_symbol: cslc only warns.
+            raise HostError(
+                f"{call}: no PE exports the function {name!r}",
+                remedy=f"add `@export_symbol({name});` to the comptime block of the PE program",
+            )
         return export
 
     def _tensor(self, call: str, identifier: int) -> ExportName:

@@ -305,9 +305,19 @@ def _check_window_untouched(candidate: ast.File, reference: ast.File, use: Windo
     for call in _window_mentions(candidate, use.name):
         if shape(call) in known:
             allowed |= {id(node) for node in walk(call)}
+    places = {
+        use.start: "may stand only at the beginning of a launched function",
+        use.stop: f"may stand only right before a return to the host: `{UNBLOCK}();` must follow it at once",
+    }
+    stamps: dict[int, str] = {}
+    for found in walk(candidate):
+        stamp = stamp_name(found, use.name) if isinstance(found, ast.ExprStmt) else None
+        if stamp in places:
+            stamps |= {id(node): f"`{use.name}.{stamp}();` {places[stamp]}" for node in walk(found)}
     for found in walk(candidate):
         if isinstance(found, ast.Ident) and found.name == use.name and id(found) not in allowed:
-            yield _timing(f"{use.name!r} may be used for nothing but its stamps and exports", found)
+            general = f"{use.name!r} may be used for nothing but its stamps and exports"
+            yield _timing(stamps.get(id(found), general), found)
 
 
 def _window_mentions(tree: ast.File, name: str) -> list[ast.Node]:

@@ -266,7 +266,7 @@ def _judge_build(build: BuildResult, ledger: _Ledger) -> None:
     errors = [str(item).replace("\n", " ") for item in build.diagnostics if item.severity == "error"]
     if build.ok:
         warnings = sum(item.severity == "warning" for item in build.diagnostics)
-        ledger.holds(Predicate.BUILD, f"compiled with {warnings} warnings")
+        ledger.holds(Predicate.BUILD, f"compiled with {warnings} warning{'s' if warnings != 1 else ''}")
         return
     for line in errors or ["the compiler failed without a message"]:
         ledger.breaks(Predicate.BUILD, line)

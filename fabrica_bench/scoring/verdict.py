@@ -83,7 +83,7 @@ class _Answer(_Record):
         states = {True: "holds", False: "fails", None: "not evaluated"}
         rows = "".join(
             f"<tr><td>{result.predicate}</td><td>{states[result.holds]}</td>"
-            f"<td>{'<br>'.join(html.escape(line) for line in result.evidence)}</td></tr>"
+            f"<td style='white-space: pre-wrap'>{'<br>'.join(html.escape(line) for line in result.evidence)}</td></tr>"
             for result in getattr(verdict, "evidence", ())
         )
         table = f"<table><tr><th>predicate</th><th></th><th>evidence</th></tr>{rows}</table>" if rows else ""

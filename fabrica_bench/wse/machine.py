@@ -374,7 +374,10 @@ class Machine:
         """Address of the data behind an exported pointer, or of an exported array."""
         export = pe.image.exports.get(symbol)
         if export is None or export.kind != "var":
-            raise self._host_fault(f"{pe.position} exports no variable {symbol!r}")
+            raise self._host_fault(
+                f"{pe.position} exports no variable {symbol!r}: its program needs an @export_symbol for it,"
+                " or the host's copy a region without this PE"
+            )
         variable = pe.image.globals[export.target]
         if export.type_name.lstrip().startswith(("[*]", "*")):
             return pe.memory.read_int(variable.address, 2)

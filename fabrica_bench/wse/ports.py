@@ -91,8 +91,11 @@ class Ports(Element):
         for queue in self.inputs:
             if queue.number == dsd.queue if dsd.queue >= 0 else queue.color == dsd.color:
                 return queue
-        name = f"input queue {dsd.queue}" if dsd.queue >= 0 else f"color {dsd.color}"
-        raise self.fault(f"{name} is read, but @initialize_queue never bound an input queue to it", {})
+        if dsd.queue >= 0:
+            missing = f"input queue {dsd.queue} is read, but no @initialize_queue of this PE gives it a color"
+        else:
+            missing = f"color {dsd.color} is read, but no @initialize_queue of this PE gives it an input queue"
+        raise self.fault(missing, {})
 
     def _color_of_queue(self, number: int) -> int:
         for queue in self.inputs:

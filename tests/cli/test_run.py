@@ -125,6 +125,28 @@ def test_score_of_a_program_that_does_not_compile_names_the_line(cli, tmp_path):
     assert "cycles" not in verdict
 
 
+def test_every_line_of_a_deadlock_report_stands_under_its_predicate(cli, tmp_path):
+    reader = """const link = @get_color(3);
+const queue = @get_input_queue(2);
+const words = @get_dsd(fabin_dsd, .{ .fabric_color = link, .extent = 1, .input_queue = queue });
+var word = @zeros([1]u32);
+const place = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{1} -> word[i] });
+fn compute() void {
+"""
+    bound = """comptime {
+  if (@is_arch("wse3")) { @initialize_queue(queue, .{ .color = link }); }
+  @set_local_color_config(link, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ RAMP } } });
+"""
+    text = plain_relu().replace("fn compute() void {\n", reader, 1).replace("comptime {\n", bound, 1)
+    stuck = text.replace("window.start();", "window.start();\n  @mov32(place, words);")
+    (tmp_path / "pe.csl").write_text(stuck, encoding="utf-8")
+    outcome = cli("score", "--task", TASKS[0], "--candidate", tmp_path)
+    assert "deadlock: nothing can advance" in outcome.out, outcome
+    report = outcome.out.split("  Run       fails\n", 1)[1].split("  Contract", 1)[0].splitlines()
+    assert len(report) > 3
+    assert all(line.startswith(" " * 12) for line in report), outcome.out
+
+
 def test_score_of_an_agent_names_its_run(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     outcome = cli("score", "--task", "relu-1pe", "--agent", "null", "--json")

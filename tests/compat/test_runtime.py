@@ -211,6 +211,31 @@ def test_misuse_is_named(artifact: Path) -> None:
         runtime.stop()
 
 
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_launch_that_no_pe_exports_is_named_with_its_remedy(tmp_path: Path, arch: str) -> None:
+    pe = PE_HEAD + "fn main() void { sys_mod.unblock_cmd_stream(); }\ncomptime { @export_symbol(main); }\n"
+    layout = uniform_layout(1, 1, {}, ("main", "other"))  # cslc only warns that no PE has `other`
+    runtime = SdkRuntime(compile_files(tmp_path, {"layout.csl": layout, "pe.csl": pe}, arch, (1, 1)))
+    runtime.load()
+    runtime.run()
+    with pytest.raises(HostError, match="launch: no PE exports the function 'other'") as caught:
+        runtime.launch("other", nonblock=False)
+    assert caught.value.remedy == "add `@export_symbol(other);` to the comptime block of the PE program"
+    runtime.launch("main", nonblock=False)
+    runtime.stop()
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_copy_to_a_pe_without_the_tensor_is_named_with_its_remedy(tmp_path: Path, arch: str) -> None:
+    pe = PE_HEAD + "fn main() void { sys_mod.unblock_cmd_stream(); }\ncomptime { @export_symbol(main); }\n"
+    layout = uniform_layout(2, 1, {"v": "[*]u32"})
+    runtime = SdkRuntime(compile_files(tmp_path, {"layout.csl": layout, "pe.csl": pe}, arch, (2, 1)))
+    runtime.load()
+    runtime.run()
+    with pytest.raises(SimulatorStopped, match=r"exports no variable 'v': its program needs an @export_symbol"):
+        runtime.memcpy_h2d(runtime.get_id("v"), np.zeros(2, np.uint32), 0, 0, 2, 1, 1, **MODE)
+
+
 def test_the_platform_must_match_the_program(artifact: Path) -> None:
     other = SdkTarget.WSE2 if artifact.name.endswith("wse3") else SdkTarget.WSE3
     with pytest.raises(HostError, match="compiled for"):

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from helpers.csl_eval import HEAD, compile_body, compile_text, errors_of
 
+from fabrica_bench.csl.diagnostics import CslError
+
 BODY = """
 const c = @get_color(3);
 const out = @get_dsd(fabout_dsd, .{ .extent = 1, .fabric_color = c, .output_queue = @get_output_queue(2) });
@@ -34,6 +36,36 @@ def test_a_queue_without_color_is_refused_where_queues_carry_colors(tmp_path: Pa
 @pytest.mark.parametrize("arch", ["wse2", "wse3"])
 def test_a_task_id_without_task_is_noticed(tmp_path: Path, arch: str) -> None:
     assert messages(tmp_path, BODY + LOOPBACK, arch) == ["local task id 9 is activated, but no task is bound to it"]
+
+
+@pytest.mark.parametrize(
+    ("arch", "body", "remedy"),
+    [
+        (
+            "wse2",
+            "comptime { @initialize_queue(@get_input_queue(0), .{ .color = @get_color(2) }); }",
+            "use another number than 0",
+        ),
+        (
+            "wse3",
+            "comptime { @initialize_queue(@get_input_queue(1), .{ .color = @get_color(2) }); }",
+            "use another number than 0, 1",
+        ),
+        ("wse3", "task t() void {} comptime { @bind_local_task(t, @get_local_task_id(28)); }", "than 27, 28, 30"),
+        (
+            "wse3",
+            "const kept = @get_color(22);\n"
+            "comptime { @set_local_color_config(kept, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ RAMP } } }); }",
+            "than 21, 22, 23",
+        ),
+    ],
+)
+def test_the_remedy_for_a_reserved_number_names_those_that_are_taken(
+    tmp_path: Path, arch: str, body: str, remedy: str
+) -> None:
+    with pytest.raises(CslError, match="is reserved for the host I/O layer") as problem:
+        compile_body(tmp_path, body, arch=arch)
+    assert (problem.value.diagnostics[0].hint or "").endswith(remedy)
 
 
 def test_what_another_pe_with_the_same_source_has_is_not_missing(tmp_path: Path) -> None:

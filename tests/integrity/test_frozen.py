@@ -66,6 +66,12 @@ def test_honest_restructuring_passes(text: str) -> None:
     assert findings(text) == []
 
 
+def test_an_end_stamp_without_a_return_is_told_what_must_follow_it() -> None:
+    (found,) = findings(edited((UNBLOCK, "")))
+    assert "`window.end();` may stand only right before a return" in found.message
+    assert "`unblock_cmd_stream();` must follow it at once" in found.message
+
+
 TRICKS = {
     "no start": (edited((START, "")), "Timing", "must begin with"),
     "late start": (edited((START, ""), (END, START + END)), "Timing", "must begin with"),
@@ -76,7 +82,7 @@ TRICKS = {
     "early end": (edited((START, START + END), ("  }\n" + END, "  }\n")), "Timing", "right before this return"),
     "end in another block": (edited((END, "  {\n" + END + "  }\n")), "Timing", "right before this return"),
     "work after the end": (edited((END, END + "  y[0] = 1.0;\n")), "Timing", "right before this return"),
-    "second start": (edited((END, START + END)), "Timing", "nothing but its stamps"),
+    "second start": (edited((END, START + END)), "Timing", "`window.start();` may stand only at the beginning"),
     "stamps overwritten": (edited((END, "  window.stamps[3] = 1;\n" + END)), "Timing", "nothing but its stamps"),
     "window passed on": (edited((COMPUTE, "const w = window;\n" + COMPUTE)), "Timing", "nothing but its stamps"),
     "return by another name": (

@@ -263,7 +263,7 @@ class TestFabricOperations:
     def test_reading_an_unbound_queue_is_a_fault_on_wse3(self) -> None:
         f = Fn("main")
         f.dsd("mov32", mem(128, 2), fabin(5, 9, 2))
-        with pytest.raises(Fault, match="input queue 5 is read, but @initialize_queue never bound"):
+        with pytest.raises(Fault, match="input queue 5 is read, but no @initialize_queue of this PE gives it a color"):
             run(f)
 
 

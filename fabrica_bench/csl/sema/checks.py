@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fabrica_bench.csl import ir
 from fabrica_bench.csl.diagnostics import CslError, Diagnostic, Severity
-from fabrica_bench.csl.sema.reserved import QUEUES, imports
+from fabrica_bench.csl.sema.reserved import QUEUES, another_than, imports, queue_numbers
 
 if TYPE_CHECKING:
     from fabrica_bench.csl.sema.unit import Unit
@@ -92,7 +92,7 @@ def _reserved_queues(unit: Unit, instructions: list[ir.Instr]) -> Iterator[Diagn
                     Severity.ERROR,
                     f"{direction} queue {queue} is reserved for the host I/O layer",
                     unit.location_spans[instr.loc],
-                    "use another number",
+                    another_than(queue_numbers(unit.session.arch, direction)),
                 )
 
 

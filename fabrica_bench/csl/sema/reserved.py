@@ -28,7 +28,6 @@ QUEUES: Final = {
     "wse2": frozenset((("input", 0),)),
     "wse3": frozenset((("input", 0), ("input", 1), ("output", 0))),
 }
-_REMEDY = "use another number"
 _FOLDERS: Final = (LIBRARY / "memcpy", LIBRARY / "memcpy_multi")
 
 
@@ -80,14 +79,29 @@ def launch_colors(unit: Unit) -> set[int]:
     return {value.data for value in bound if value is not None and value.type == t.COLOR}
 
 
+def another_than(taken: Iterable[int]) -> str:
+    """The remedy for a reserved number: which ones of its kind are taken."""
+    numbers = sorted(taken)
+    return f"use another number than {', '.join(str(number) for number in numbers)}"
+
+
+def queue_numbers(arch: str, direction: str) -> list[int]:
+    """Queues of a direction that the host I/O layer keeps."""
+    return [number for kind, number in QUEUES[arch] if kind == direction]
+
+
 def check_color(unit: Unit, color: int, span: ast.Span) -> None:
     """Refuse a route that the layout gives to a color of the host I/O layer."""
     if not imports(unit, "memcpy/get_params"):
         return
     if color in COLORS:
-        fail(span, f"color {color} is reserved for the host I/O layer", _REMEDY)
+        fail(span, f"color {color} is reserved for the host I/O layer", another_than(COLORS))
     if color in stream_colors(unit):
-        fail(span, f"color {color} carries a host stream, so the program can't route it", _REMEDY)
+        fail(
+            span,
+            f"color {color} carries a host stream, so the program can't route it",
+            another_than(COLORS.union(stream_colors(unit))),
+        )
 
 
 def check_program(unit: Unit) -> None:
@@ -99,12 +113,14 @@ def check_program(unit: Unit) -> None:
         taken = {"local": LOCAL_TASKS, "control": CONTROL_TASKS}.get(task.kind, frozenset())
         if task.id in taken:
             message = f"{task.kind} task id {task.id} is reserved for the host I/O layer"
-            unit.attempt(lambda task=task, message=message: fail(task.span, message, _REMEDY))  # type: ignore[misc]
+            remedy = another_than(taken)
+            unit.attempt(lambda task=task, message=message, remedy=remedy: fail(task.span, message, remedy))  # type: ignore[misc]
     for (direction, number), (_, span) in state.queues.items():
         if (direction, number) in QUEUES[unit.session.arch] and not span.file.is_system:
             message = f"{direction} queue {number} is reserved for the host I/O layer"
-            unit.attempt(lambda span=span, message=message: fail(span, message, _REMEDY))  # type: ignore[misc]
+            remedy = another_than(queue_numbers(unit.session.arch, direction))
+            unit.attempt(lambda span=span, message=message, remedy=remedy: fail(span, message, remedy))  # type: ignore[misc]
     for color, span in state.local_color_spans.items():
         if color in COLORS:
             message = f"color {color} is reserved for the host I/O layer"
-            unit.attempt(lambda span=span, message=message: fail(span, message, _REMEDY))  # type: ignore[misc]
+            unit.attempt(lambda span=span, message=message: fail(span, message, another_than(COLORS)))  # type: ignore[misc]
