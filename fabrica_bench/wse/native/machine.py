@@ -35,7 +35,8 @@ from fabrica_bench.wse.native.team import SERIAL, THIN, THIN_CYCLES, Team, is_di
 _LOGGER = logging.getLogger("fabrica_bench.wse")
 _CHUNK = 4_000_000  # units of work between looks at the clock: a fraction of a second
 _THIN_CHUNK = 400_000  # units of work after which several lanes are tried again
-#: Doing it with quick code takes about as long as making better code does.
+#: Far too many for scalar loops, which take seconds for so many with quick code, and too few for traffic, which gains
+#: nothing by better code: cycles of main threads would be the right measure.
 PATIENCE = 1_000_000
 #: Cycles times PEs of a run out of budget that are repeated on the reference, which can say where the program was.
 REPLAYED_CYCLES = 1_000_000
