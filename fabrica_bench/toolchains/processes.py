@@ -191,7 +191,7 @@ def kill_orphans() -> int:
 
 def _children(parent: int) -> set[int]:
     facts = {pid: _process_facts(pid) for pid in _processes()}
-    return {pid for pid, fact in facts.items() if fact is not None and fact[1] == parent}
+    return {pid for pid, fact in facts.items() if fact is not None and fact.parent == parent}
 
 
 def _processes() -> list[int]:
@@ -309,6 +309,8 @@ class ChildProcess:
         if self._gone:
             return 0
         killed: set[int] = set()
+        # Also what dies along with the child has to be followed to its end: see `_Facts.lives`.
+        followed = self._others() if self.running else {}
         deadline = time.monotonic() + KILL_GRACE_S
         while True:
             # The group id can't be reused while a member lives, and a reused pid of ours can't exist before wait().
@@ -318,19 +320,24 @@ class ChildProcess:
             for pid in alive:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
-            killed |= alive
-            if not alive and self.popen.poll() is not None and not (self._forked and _has_child()):
+            killed |= alive.keys()
+            followed = {pid: facts for pid, facts in {**followed, **alive}.items() if facts.lives(pid)}
+            if not (alive or followed) and self.popen.poll() is not None and not (self._forked and _has_child()):
                 self._gone = True
                 return len(killed)
             if time.monotonic() > deadline:
-                raise OSError(f"process {self.pid} or a descendant survives SIGKILL: {sorted(alive)}")
+                raise OSError(f"process {self.pid} or a descendant survives SIGKILL: {sorted(followed)}")
             time.sleep(0.002)
 
-    def _others(self) -> set[int]:
+    def _others(self) -> dict[int, _Facts]:
         """What lives of its tree beside itself."""
         if not self._forked:
-            return _descendants(self.pid, self._token) - {self.pid}
-        return set() if self.popen.poll() is not None and not _has_child() else _below() - {self.pid}
+            found = _descendants(self.pid, self._token)
+        elif self.popen.poll() is not None and not _has_child():
+            return {}
+        else:
+            found = _below()
+        return {pid: facts for pid, facts in found.items() if pid != self.pid}
 
 
 def run_process(
@@ -531,49 +538,80 @@ def _has_child() -> bool:
     return True
 
 
-def _below() -> set[int]:
+def _below() -> dict[int, _Facts]:
     """Living processes below this one."""
     facts = {pid: fact for pid in _processes() if (fact := _process_facts(pid)) is not None}
     found: set[int] = set()
     newer = {os.getpid()}
     while newer:
-        newer = {pid for pid, fact in facts.items() if fact[1] in newer} - found
+        newer = {pid for pid, fact in facts.items() if fact.parent in newer} - found
         found |= newer
-    return {pid for pid in found if facts[pid][0] not in "ZX"}
+    return {pid: facts[pid] for pid in found if not facts[pid].ended}
 
 
-def _descendants(root: int, token: str) -> set[int]:
-    """Living processes that descend from `root`, are in its session, or carry the marker; empty without /proc."""
-    parents: dict[int, int] = {}
+def _descendants(root: int, token: str) -> dict[int, _Facts]:
+    """Living processes that descend from `root`, are in its session, or carry the marker; empty without /proc.
+
+    One that is dying already carries no marker; see `_Facts.lives`.
+    """
+    living: dict[int, _Facts] = {}
     found: set[int] = set()
     marker = token.encode()
     own = os.getpid()
     for pid in _processes():
         facts = None if pid == own else _process_facts(pid)
-        if facts is None:
+        if facts is None or facts.ended:
             continue
-        state, parent, session = facts
-        if state in "ZX":
-            continue
-        parents[pid] = parent
-        if session == root or _has_marker(pid, marker):
+        living[pid] = facts
+        if facts.session == root or _has_marker(pid, marker):
             found.add(pid)
     while True:
-        more = {pid for pid, parent in parents.items() if (parent in found or parent == root) and pid not in found}
+        above = {root, *found}
+        more = {pid for pid, facts in living.items() if facts.parent in above} - found
         if not more:
-            return found
+            return {pid: living[pid] for pid in found}
         found |= more
 
 
-def _process_facts(pid: int) -> tuple[str, int, int] | None:
-    """(state, parent, session) of a process, None when it is gone."""
+@dataclass(frozen=True)
+class _Facts:
+    """What the system says of a process.
+
+    Attributes:
+        state: A letter, as `ps` prints it.
+        parent, session: Process ids.
+        started: When, in ticks of the machine's clock.
+    """
+
+    state: str
+    parent: int
+    session: int
+    started: int
+
+    @property
+    def ended(self) -> bool:
+        return self.state in "ZX"
+
+    def lives(self, pid: int) -> bool:
+        """Whether this very process, not a later one of the same number, still lives.
+
+        A killed process gives up its environment first and then its memory, which takes the longer the more it has;
+        until that is done it runs, but can no longer be known by its marker. So one that was found is followed by
+        its number.
+        """
+        now = _process_facts(pid)
+        return now is not None and now.started == self.started and not now.ended
+
+
+def _process_facts(pid: int) -> _Facts | None:
+    """None when it is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     # The command name is in parentheses and may contain anything, so fields are counted from the last one.
     fields = stat.rpartition(")")[2].split()
-    return fields[0], int(fields[1]), int(fields[3])
+    return _Facts(state=fields[0], parent=int(fields[1]), session=int(fields[3]), started=int(fields[19]))
 
 
 def _has_marker(pid: int, marker: bytes) -> bool:

@@ -112,8 +112,8 @@ class Starter:
 
     def close(self) -> None:
         """End it, and whatever it runs."""
-        self._channel.close()
-        with self._child:
+        # The channel last: a starter that hears of its end begins to kill what it runs, which then can't be followed.
+        with self._channel, self._child:
             pass
 
     def _last_words(self) -> str:

@@ -147,6 +147,35 @@ def test_leaving_the_block_kills_a_running_child(tmp_path: Path) -> None:
         os.kill(child.pid, 0)
 
 
+@LINUX_ONLY
+def test_a_daemon_that_takes_long_to_die_is_waited_for(tmp_path: Path) -> None:
+    # While its memory is freed, a killed process has no environment to know it by any more, and no parent below the
+    # child; that of this one takes tens of milliseconds.
+    code = (
+        "import os, time\n"
+        "if os.fork():\n"
+        "    time.sleep(60)\n"
+        "os.setsid()\n"
+        "held = bytearray(256 << 20)\n"
+        "open('new', 'w').write(str(os.getpid()))\n"
+        "os.rename('new', 'pid')\n"
+        "time.sleep(60)\n"
+    )
+    with ChildProcess(
+        [sys.executable, "-c", code],
+        workdir=tmp_path,
+        environment=scrubbed_environment(tmp_path),
+        limits=Limits(),
+    ):
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "pid").exists():
+            assert time.monotonic() < deadline, "the daemon doesn't start"
+            time.sleep(0.01)
+        daemon = int((tmp_path / "pid").read_text(encoding="utf-8"))
+        assert alive(daemon)
+    assert not alive(daemon)
+
+
 def test_a_missing_program_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         run_process(["/nonexistent/tool"], workdir=tmp_path, environment={}, limits=Limits(), deadline_s=5.0)
