@@ -24,7 +24,7 @@ class Observation:
 
 
 PATIENCE = 20
-"""Units of work: some segments of PE code."""
+"""Cycles: some segments of PE code."""
 
 #: ("submit", command) | ("wait", index of the submit) | ("drain",) | ("write", x, y, address, bytes)
 Step = tuple[Any, ...]

@@ -35,9 +35,10 @@ from fabrica_bench.wse.native.team import SERIAL, THIN, THIN_CYCLES, Team, is_di
 _LOGGER = logging.getLogger("fabrica_bench.wse")
 _CHUNK = 4_000_000  # units of work between looks at the clock: a fraction of a second
 _THIN_CHUNK = 400_000  # units of work after which several lanes are tried again
-#: Far too many for scalar loops, which take seconds for so many with quick code, and too few for traffic, which gains
-#: nothing by better code: cycles of main threads would be the right measure.
-PATIENCE = 1_000_000
+_QUICK_CHUNK = 20_000  # the same while quick code runs
+#: Cycles of main threads that quick code may do: in scalar loops a tenth of a second (benchmarks/machine_code.py).
+#: Waiting for words counts for nothing, as better code would be no faster at it.
+PATIENCE = 300_000_000
 #: Cycles times PEs of a run out of budget that are repeated on the reference, which can say where the program was.
 REPLAYED_CYCLES = 1_000_000
 #: PEs that public build scripts give a program on a WSE-3, 762 by 1172: a whole wafer.
@@ -53,7 +54,7 @@ class NativeMachine(Machine):
         threads: See `team.lane_count`.
         thin: See `team.THIN`.
         quick: See `LoadedProgram`.
-        patience: Units of work that such a program may do before better code is made for it.
+        patience: Cycles of main threads that such a program may do before better code is made for it.
 
     Raises:
         NativeUnsupported: The program needs the reference executor.
@@ -233,6 +234,8 @@ class NativeMachine(Machine):
             done = finished()
             if done and not state.get("in_cycle"):
                 return
+            if not done:
+                self._look_at_code()
             state.set("host_pending", int(bool(self._pending)))
             state.set("launch_running", int(any(isinstance(h.command, Launch) for h in self._running)))
             work = -1 if done else self._chunk()
@@ -242,7 +245,6 @@ class NativeMachine(Machine):
                     self._fall_back(self._journal[:-1])
                     continue
                 if not verdict & (SERIAL | THIN_CYCLES):
-                    state.optimise()
                     self.check_wall()
                     continue
                 work = 0 if verdict & SERIAL else _THIN_CHUNK
@@ -255,7 +257,6 @@ class NativeMachine(Machine):
             elif reason == CHUNK:
                 self._drain_log()
                 if not done:
-                    state.optimise()
                     self.check_wall()
             elif reason == UNTIL:
                 return
@@ -273,7 +274,11 @@ class NativeMachine(Machine):
                 self._fall_back(self._journal[:-1])
 
     def _chunk(self) -> int:
-        return self._patience if self._state.quick else _CHUNK
+        return min(self._patience, _QUICK_CHUNK) if self._state.quick else _CHUNK
+
+    def _look_at_code(self) -> None:
+        if self._state.quick and self._state.get("busy") >= self._patience:
+            self._state.optimise()
 
     def _is_divided(self) -> bool:
         """Nothing is at work but a launched function."""

@@ -55,6 +55,19 @@ def test_a_short_run_never_waits_for_better_code() -> None:
     assert machine._state.quick
 
 
+def test_patience_is_counted_in_cycles_of_main_threads_over_all_launches() -> None:
+    once = Machine(echo())
+    observe(once, STEPS)
+    machine = NativeMachine(echo(), quick=True, patience=3 * once.busy_cycles)
+    changed = []
+    for _ in range(6):
+        machine.wait(machine.submit(Launch("main")))
+        changed.append(not machine._state.quick)
+    # It is looked at when a launch begins.
+    assert changed == [False, False, False, True, True, True]
+    assert once.busy_cycles < once.cycle / 2, "it waits most of the time, which doesn't count"
+
+
 def test_only_what_a_private_folder_keeps_is_made_in_little_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
