@@ -10,7 +10,15 @@ from fabrica_bench.csl.ir import RAMP
 from fabrica_bench.csl.pe_groups import pe_list
 from fabrica_bench.wse import control, traffic
 from fabrica_bench.wse.endpoints import FabricIn, FabricOut
-from fabrica_bench.wse.faults import DeadlockReport, MissingWavelets, PePosition, StuckPe, StuckWavelets, quote
+from fabrica_bench.wse.faults import (
+    DeadlockReport,
+    MissingWavelets,
+    PePosition,
+    SourceLocation,
+    StuckPe,
+    StuckWavelets,
+    quote,
+)
 from fabrica_bench.wse.pe import ProcessingElement, State
 from fabrica_bench.wse.router import CONTROL, DIRECTION_NAMES, Channel, ColorState, Router, mask_names
 
@@ -344,10 +352,14 @@ def _shortest_circle(edges: dict[PePosition, dict[PePosition, str]], start: PePo
 
 def busy(elements: Iterable[ProcessingElement]) -> list[str]:
     """What PEs are doing that still run, for a run that is cut short."""
+    return grouped((pe.position, _activity(pe)) for pe in elements if pe.state != State.IDLE)
+
+
+def grouped(activities: Iterable[tuple[PePosition, str]]) -> list[str]:
+    """A line for the PEs that do the same."""
     groups: dict[str, list[PePosition]] = {}
-    for pe in elements:
-        if pe.state != State.IDLE:
-            groups.setdefault(_activity(pe), []).append(pe.position)
+    for position, activity in activities:
+        groups.setdefault(activity, []).append(position)
     lines = [f"  {pe_list(pes)}: {text}" for text, pes in list(groups.items())[:_MAX_BUSY]]
     if len(groups) > _MAX_BUSY:
         lines.append(f"  ... and {len(groups) - _MAX_BUSY} more kinds of work")
@@ -359,5 +371,9 @@ def _activity(pe: ProcessingElement) -> str:
         if not op.is_async:
             return f"in {_task(op.task)} at {pe.location(op.loc)}: @{op.name} {_need(pe, op)}"
     place = pe.location(pe.place())
-    lines = [f"in {_task(pe.task_name)} at {place}", *quote(place, pe.source_line(place), "    ")]
-    return "\n".join(lines)
+    return in_task(pe.task_name, place, pe.source_line(place))
+
+
+def in_task(name: str, place: SourceLocation, line: str) -> str:
+    """Words for a place in a task, with its source line."""
+    return "\n".join([f"in {_task(name)} at {place}", *quote(place, line, "    ")])

@@ -67,6 +67,9 @@ class CodeWriter:
         self._temp = 0
         self._label = 0
         self._resumes: list[str] = []
+        #: block and number in it of the instruction that is translated; the same of each place to suspend at
+        self.at = (0, 0)
+        self.stops: list[tuple[int, int]] = []
         calls = any(isinstance(i, ir.Call | ir.CallIndirect | ir.MapOp) for b in fn.blocks for i in b)
         framed = any(isinstance(i, ir.FrameAddr) for b in fn.blocks for i in b)
         needs_stack = fn.frame_size > 0 or calls or framed
@@ -177,6 +180,7 @@ class CodeWriter:
         self.emit(f"ret i64 {code}")
         name = f"resume{number}"
         self._resumes.append(name)
+        self.stops.append(self.at)
         self.place(name)
         self._reload(live)
         self.emit(f"br label %{then}")

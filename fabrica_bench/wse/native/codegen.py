@@ -197,9 +197,11 @@ class FunctionCode(ArithmeticCode, IntrinsicCode, MapCode, DsdCode):
     def _block(self, number: int) -> None:
         block = self.fn.blocks[number]
         after = self._live_after(number) if not self.simple else [set()] * len(block)
-        for instr, live, cost in zip(block[:-1], after, block_costs(block, self.costs), strict=False):
+        for at, (instr, live, cost) in enumerate(zip(block[:-1], after, block_costs(block, self.costs), strict=False)):
+            self.at = number, at
             self.cost += cost
             self._instruction(instr, live)
+        self.at = number, len(block) - 1
         self._terminator(number, block[-1])
 
     def _goto(self, source: int, target: int) -> None:
@@ -217,11 +219,12 @@ class FunctionCode(ArithmeticCode, IntrinsicCode, MapCode, DsdCode):
         if name is None:
             name = self._yields[target] = f"yield{target}"
             body, self.lines = self.lines, []
+            at, self.at = self.at, (target, 0)
             self.place(name)
             self.store_time()
             self.suspend(self._live_in[target], f"b{target}")
             self._late += self.lines
-            self.lines = body
+            self.lines, self.at = body, at
         return name
 
     def _terminator(self, number: int, instr: ir.Instr) -> None:

@@ -115,10 +115,14 @@ class LoadedProgram:
         self.m = self.machine.address
         self._fill_machine(limits)
         self._fill_pes()
-        contexts = self._translation.code.images
-        self.images = [self._fill_image(context, number) for number, context in enumerate(contexts)]
+        self.images = [self._fill_image(context, number) for number, context in enumerate(self.contexts)]
         self._fill_colors()
         lib.call("wake_all_active", self.m)
+
+    @property
+    def contexts(self) -> list[ImageContext]:
+        """What the translation of each image looked at."""
+        return self._translation.code.images
 
     def keep(self, array: Any) -> int:
         """Hold an array for as long as the program lives; its address."""

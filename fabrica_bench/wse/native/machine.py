@@ -28,6 +28,7 @@ from fabrica_bench.wse.machine import REFERENCE_PES, Machine, check_size
 from fabrica_bench.wse.native.layout import address_of
 from fabrica_bench.wse.native.library import library
 from fabrica_bench.wse.native.loading import LoadedImage, LoadedProgram
+from fabrica_bench.wse.native.places import busy
 from fabrica_bench.wse.native.proxies import PUMP, Clock, Elements, Feeder, PeView, Sink
 from fabrica_bench.wse.native.team import BAIL as TEAM_BAIL
 from fabrica_bench.wse.native.team import SERIAL, THIN, THIN_CYCLES, Team, is_divisible, lane_count
@@ -221,9 +222,12 @@ class NativeMachine(Machine):
     def check_wall(self) -> None:
         """Raise if the wall-clock limit has passed."""
         if self._deadline is not None and time.monotonic() > self._deadline:
-            raise BudgetExceeded(
+            raise self._cut_short(
                 f"the run took more than its {self.limits.wall_seconds} s of wall time (cycle {self.cycle})"
             )
+
+    def _cut_short(self, text: str) -> BudgetExceeded:
+        return BudgetExceeded("\n".join([text, *busy(self._state)]))
 
     def _simulate(self, finished: Callable[[], bool], until: int = -1) -> None:
         """Run until `finished` holds at the end of a cycle, `until` is reached, or the reference executor takes over.
@@ -266,10 +270,7 @@ class NativeMachine(Machine):
                     return
                 self._unstick()
             elif reason == BUDGET and self.limits.max_cycles * len(self.elements) > REPLAYED_CYCLES:
-                raise BudgetExceeded(
-                    f"the run needs more than its {self.limits.max_cycles} cycles\n"
-                    "  FABRICA_SIM_EXECUTOR=reference shows what the PEs were doing"
-                )
+                raise self._cut_short(f"the run needs more than its {self.limits.max_cycles} cycles")
             else:
                 self._fall_back(self._journal[:-1])
 
@@ -405,7 +406,7 @@ class NativeMachine(Machine):
     def _fall_back(self, journal: list[tuple[Any, ...]]) -> None:
         """Repeat the steps of `journal` on a reference machine, which goes on from there."""
         if self._state.count > REFERENCE_PES:
-            raise BudgetExceeded(
+            raise self._cut_short(
                 f"the program stopped at cycle {self.cycle} and only the reference executor can tell why or go on,"
                 f" which takes at most {REFERENCE_PES} PEs; run it on a smaller rectangle"
             )

@@ -117,6 +117,7 @@ def begin_function(m: "M", pe: "Pe", index: "i64") -> "Frame":
     frame.resume = 0
     frame.previous = cast(Frame, 0)
     pe.frame = frame
+    pe.began = index
     return frame
 
 
@@ -147,10 +148,10 @@ def run_code(m: "M", pe: "Pe") -> "i64":
 def resume(m: "M", pe: "Pe") -> "None":
     pe.limit = m.now if pe.op_count > 0 else m.now + RUN_AHEAD
     m.segments += 1
-    m.work += 8
     before = pe.t
     result = run_code(m, pe)
     m.busy += pe.t - before
+    m.work += 8 + ((pe.t - before) >> 10)  # what is long takes time too
     if result == R_RETURN:
         pe.state = END
         pe.ended = pe.t

@@ -446,6 +446,7 @@ class Pe:
     # seldom used
     meeting_colors: "i64[8]"  # by cycle: the cycle << 24 | colors that arrive from several directions
     stream_ready: "i64"
+    began: "i64"  # number of the function that the main thread began with
     teardown_pending: "i64"
     flushed_input: "i64"
     flushed_output: "i64"
