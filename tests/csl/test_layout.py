@@ -91,6 +91,23 @@ def test_params_colors_and_stream_colors(tmp_path: Path) -> None:
     ]
 
 
+def test_a_misspelt_param_is_warned_of_with_the_name_that_was_meant(tmp_path: Path) -> None:
+    layout = """
+    param depth: u16 = 7;
+    const other = @import_module("other.csl", .{ .lenght = 3 });
+    layout { @set_rectangle(1, 1); @set_tile_code(0, 0, "pe.csl", .{ .sise = 1 }); }
+    """
+    (tmp_path / "other.csl").write_text("param length: i16 = 2;\nparam width: i16 = 2;\n", encoding="utf-8")
+    pe = "param size: i16 = 4;\n"
+    output = compile_text(tmp_path, pe, layout=layout, params={"dept": 4, "xyz": 1})
+    assert {warning.message.split("named ")[1]: warning.hint for warning in output.warnings} == {
+        "'dept' (given on the command line)": "did you mean 'depth'?",
+        "'xyz' (given on the command line)": None,
+        "'lenght'": "did you mean 'length'?",
+        "'sise'": "did you mean 'size'?",
+    }
+
+
 def test_a_file_can_be_layout_and_code_at_once(tmp_path: Path) -> None:
     layout = """
     param x: i16 = 0;

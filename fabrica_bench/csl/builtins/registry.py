@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
+from fabrica_bench.csl.sema.spelling import did_you_mean
 from fabrica_bench.csl.values import Const, Value
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def run_builtin(frame: Frame, node: ast.BuiltinCall, hint: t.Type | None) -> Val
 
     entry = BUILTINS.get(node.name)
     if entry is None:
-        fail(node.name_span, f"unknown builtin '@{node.name}'", _suggestion(node.name))
+        fail(node.name_span, f"unknown builtin '@{node.name}'", did_you_mean(node.name, BUILTINS, "@"))
     context = frame.context_code
     if context not in entry.contexts:
         fail(node.span, context_error(entry, context))
@@ -167,10 +168,3 @@ def _count_text(entry: Builtin) -> str:
     if entry.least == entry.most:
         return f"{entry.least} argument(s)"
     return f"{entry.least} to {entry.most} arguments"
-
-
-def _suggestion(name: str) -> str | None:
-    from difflib import get_close_matches
-
-    close: list[Any] = get_close_matches(name, BUILTINS, 1)
-    return f"did you mean '@{close[0]}'?" if close else None

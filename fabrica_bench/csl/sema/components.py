@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
 from fabrica_bench.csl.registers import is_router_register
-from fabrica_bench.csl.sema import limits, lower
+from fabrica_bench.csl.sema import lower
 from fabrica_bench.csl.sema.access import load, read_path
 from fabrica_bench.csl.sema.dispatch import place
 from fabrica_bench.csl.sema.errors import fail
@@ -25,6 +24,7 @@ from fabrica_bench.csl.sema.places import (
     global_place,
     place_of,
 )
+from fabrica_bench.csl.sema.spelling import did_you_mean
 from fabrica_bench.csl.values import Const, Ref, Rt, UnionData, Value, field_value
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ def _const_member(value: Const, name: str, span: ast.Span) -> Place | None:
         module: ModuleInstance = value.data
         entry = module.find(name)
         if entry is None:
-            close = get_close_matches(name, list(module.entries)[-limits.SUGGESTIONS :], 1)
-            hint = f"did you mean '{close[0]}'?" if close else None
+            hint = did_you_mean(name, module.entries)
             fail(span, f"module '{module.source.path}' has no member '{name}'", hint)
         return global_place(module, entry)
     if value.type == t.TYPE and isinstance(value.data, t.EnumType):

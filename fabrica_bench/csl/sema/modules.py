@@ -16,6 +16,7 @@ from fabrica_bench.csl import types as t
 from fabrica_bench.csl.diagnostics import CslError
 from fabrica_bench.csl.sema.errors import already_reported, fail, noted
 from fabrica_bench.csl.sema.frame import Frame
+from fabrica_bench.csl.sema.spelling import did_you_mean
 from fabrica_bench.csl.sema.walk import allocates_registers, contains_import
 from fabrica_bench.csl.values import Const, FnValue, GlobalVar, Value, freeze
 
@@ -265,7 +266,8 @@ def import_module(frame: Frame, path: Path, params: Mapping[str, Const], span: a
     known = instance.param_names()
     for param in params:
         if param not in known:
-            unit.session.warn(span, f"module '{instance.source.path}' has no param named '{param}'")
+            hint = did_you_mean(param, sorted(known))
+            unit.session.warn(span, f"module '{instance.source.path}' has no param named '{param}'", hint)
     unit.add_instance(instance)
     return instance
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NoReturn
 
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl import types as t
-from fabrica_bench.csl.sema import limits
 from fabrica_bench.csl.sema.errors import fail
+from fabrica_bench.csl.sema.spelling import did_you_mean
 from fabrica_bench.csl.values import Const
 
 if TYPE_CHECKING:
@@ -94,6 +93,5 @@ def undeclared(frame: Frame, name: str, span: ast.Span) -> NoReturn:
         scope = scope.parent
     hint = OTHER_LANGUAGES.get(name)
     if hint is None:
-        close = get_close_matches(name, known[-limits.SUGGESTIONS :], 1)
-        hint = f"did you mean '{close[0]}'?" if close else None
+        hint = did_you_mean(name, known)
     fail(span, f"use of undeclared identifier '{name}'", hint)

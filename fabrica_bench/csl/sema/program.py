@@ -24,6 +24,7 @@ from fabrica_bench.csl.sema.layout import LayoutState, TileCode
 from fabrica_bench.csl.sema.modules import ModuleInstance, params_key
 from fabrica_bench.csl.sema.routing import Routes, check_routes
 from fabrica_bench.csl.sema.session import BUDGET_SPENT, LIBRARY, MEMORY_SPENT, Session
+from fabrica_bench.csl.sema.spelling import did_you_mean
 from fabrica_bench.csl.sema.unit import PeState, Unit
 from fabrica_bench.csl.values import Const, FnValue
 
@@ -249,7 +250,8 @@ def _command_line_params(session: Session, file: ast.File) -> dict[str, Const]:
         bound[name] = Const(t.COLOR, number)
     for name in bound:
         if name not in kinds:
-            session.warn(None, f"'{file.span.file.path}' has no param named '{name}' (given on the command line)")
+            text = f"'{file.span.file.path}' has no param named '{name}' (given on the command line)"
+            session.warn(None, text, did_you_mean(name, sorted(kinds)))
     return bound
 
 
@@ -359,7 +361,8 @@ def compile_image(
     known = root.param_names()
     for name in code.params:
         if name not in known:
-            session.warn(code.span, f"'{file.span.file.path}' has no param named '{name}'")
+            hint = did_you_mean(name, sorted(known))
+            session.warn(code.span, f"'{file.span.file.path}' has no param named '{name}'", hint)
     unit.add_instance(root)
     analyse_unit(unit)
     unit.raise_errors()

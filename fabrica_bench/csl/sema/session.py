@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,6 +14,7 @@ from fabrica_bench.csl.parser import parse_file
 from fabrica_bench.csl.sema import limits
 from fabrica_bench.csl.sema.errors import fail
 from fabrica_bench.csl.sema.memory import MEBIBYTE, resident_bytes
+from fabrica_bench.csl.sema.spelling import closest
 
 if TYPE_CHECKING:
     from fabrica_bench.csl.driver import CompileOptions
@@ -97,9 +97,9 @@ class Session:
     def _library_hint(self, name: str) -> str:
         """The system library with the closest name, else where libraries were looked for."""
         known = [str(path.relative_to(LIBRARY).with_suffix("")) for path in sorted(LIBRARY.rglob("*.csl"))]
-        close = get_close_matches(name[:_SHOWN_PATH], known, 1, _SAME_WORD)
-        if close:
-            return f"did you mean '<{close[0]}>'?"
+        near = closest(name, known, _SAME_WORD)
+        if near is not None:
+            return f"did you mean '<{near}>'?"
         if not self._search:
             return "give --import-path"
         shown = [str(path) for path in self._search if self._may_name(path)]
