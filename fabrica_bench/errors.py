@@ -137,6 +137,12 @@ LIMITS: Final = {
 """What to do about a limit, by the error of the system."""
 
 
+DENIED_BY_MACHINE: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
+)
+"""What the system says when it lacks something that a process was allowed to have: no fault of what runs in it."""
+
+
 def from_os_error(error: OSError) -> FabricaError:
     """Turn an operating-system error into one message that names the file and the remedy."""
     place = error.filename if isinstance(error.filename, str) else None

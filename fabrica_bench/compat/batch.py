@@ -25,6 +25,7 @@ from typing import Any, Final
 from fabrica_bench.compat import cs_python
 from fabrica_bench.compat.host_code import import_from, keep_compiled
 from fabrica_bench.compat.warming import warm_modules, warm_up
+from fabrica_bench.errors import DENIED_BY_MACHINE, ExitCode
 from fabrica_bench.wse.selection import warm_native
 
 OUTPUT_SUFFIXES: Final = (".stdout", ".stderr")
@@ -63,8 +64,10 @@ class _Run:
             # Whatever happens, the child must not return into the parent's loop.
             try:
                 os._exit(_work(run))
+            except OSError as error:  # e.g. no space for what it printed
+                os._exit(ExitCode.ENVIRONMENT if error.errno in DENIED_BY_MACHINE else ExitCode.FAILURE)
             finally:
-                os._exit(cs_python.SIMULATION_FAILED + 100)
+                os._exit(ExitCode.HARNESS)
         with contextlib.suppress(OSError):  # it was quicker itself, or has ended
             os.setpgid(self.pid, self.pid)
 

@@ -15,10 +15,11 @@ from types import TracebackType
 
 from fabrica_bench.compat.host_code import compiled
 from fabrica_bench.csl.exhaustion import hit_own_limit
-from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.errors import DENIED_BY_MACHINE, ExitCode, FabricaError
 from fabrica_bench.version import __version__
 
 HOST_DIRECTORY = Path(__file__).resolve().parent / "host"
+PACKAGE = Path(__file__).resolve().parent.parent
 SIMULATION_FAILED = 3
 """Exit code after a fault, deadlock or spent budget of the simulator."""
 
@@ -150,9 +151,22 @@ def _account(problem: BaseException, script: Path) -> tuple[str, int]:
     if isinstance(problem, FabricaError):
         about = f"{problem.place}: " if problem.place else ""
         hint = f"  hint: {problem.remedy}\n" if problem.remedy else ""
-        return f"{place}error: {about}{problem.message}\n{hint}", ExitCode.FAILURE
+        return f"{place}error: {about}{problem.message}\n{hint}", _status(problem)
     inner = _without_own_frames(problem.__traceback__)
-    return "".join(traceback.format_exception(type(problem), problem, inner)), ExitCode.FAILURE
+    return "".join(traceback.format_exception(type(problem), problem, inner)), _status(problem)
+
+
+def _status(problem: BaseException) -> ExitCode:
+    """Who is to blame: the machine that denies what the process may have, this package for an error that it doesn't
+    know, else the script with its program. Who calls it goes by that alone."""
+    cause = problem.__cause__ if isinstance(problem, FabricaError) else problem
+    if isinstance(cause, OSError):
+        return ExitCode.ENVIRONMENT if cause.errno in DENIED_BY_MACHINE else ExitCode.FAILURE
+    frames = traceback.extract_tb(problem.__traceback__)
+    above = Path(frames[-1].filename).parents if frames else ()
+    # The package that host scripts import says by errors of its own what it lacks.
+    known = isinstance(problem, FabricaError) or HOST_DIRECTORY in above
+    return ExitCode.HARNESS if PACKAGE in above and not known else ExitCode.FAILURE
 
 
 def _place(trace: TracebackType | None, script: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +12,8 @@ from fabrica_bench.json_text import parse_json
 from fabrica_bench.errors import FabricaError, from_os_error
 from fabrica_bench.runs.records import VerdictRecord
 from fabrica_bench.runs.store import MANIFEST_NAME, RECORDS_NAME, RunStore
-from fabrica_bench.scoring.verdict import parse_verdict
+from fabrica_bench.scoring.inputs import HELD_OUT_COUNT
+from fabrica_bench.scoring.verdict import NotScored, parse_verdict
 from fabrica_bench.tasks.seeds import HeldOutKey, commitment
 
 SUITE: Final = "suite"
@@ -57,15 +59,19 @@ def audit_run(run_dir: Path, key: HeldOutKey) -> Audit:
         problems.append(f"the run used key {manifest.key_fingerprint}, this is {key.fingerprint}")
     seeds: dict[str, list[int]] = {}
     suite = manifest.versions[SUITE]
-    for task, committed in manifest.commitments.items():
+    for task in manifest.tasks:
+        committed = manifest.commitments.get(task, ())
+        problems += _too_few(task, committed)
         seeds[task] = [key.seed(suite, task, index) for index in range(len(committed))]
         for index, (seed, given) in enumerate(zip(seeds[task], committed, strict=True)):
             checked += 1
             if commitment(seed) != given:
                 problems.append(f"{task}: the commitment of held-out input {index} is not that of the key's seed")
     for record in store.records():
-        if not isinstance(record, VerdictRecord) or not record.commitments:
+        if not isinstance(record, VerdictRecord):
             continue
+        if not record.commitments and isinstance(record.verdict, NotScored):
+            continue  # nothing was run on any input
         checked += len(record.commitments)
         if record.commitments != manifest.commitments.get(record.task):
             problems.append(f"{record.task} #{record.attempt} was scored on other held-out inputs than committed to")
@@ -95,10 +101,19 @@ def audit_verdict(path: Path, key: HeldOutKey) -> Audit:
         raise FabricaError("holds no verdict", place=str(path), remedy=remedy) from error
     if verdict.held_out is None:
         raise FabricaError("the verdict has no commitments", place=str(path), remedy=remedy)
-    problems = list(verdict.held_out.problems(key))
+    facts = verdict.held_out
+    problems = [*facts.problems(key), *_too_few(facts.task, facts.commitments)]
     if key.reveal() in text:
         problems.append(f"{path.name} holds the key")
     return Audit(path, len(verdict.held_out.commitments), tuple(problems))
+
+
+def _too_few(task: str, commitments: Sequence[str]) -> list[str]:
+    """A sentence if there were fewer held-out inputs than a verdict rests on: left-out commitments compare with nothing."""
+    found = len(commitments)
+    return [] if found == HELD_OUT_COUNT else [
+        f"{task}: {found} instead of {HELD_OUT_COUNT} held-out inputs are committed to"
+    ]
 
 
 def _revealed(store: RunStore, key: HeldOutKey, seeds: dict[str, list[int]]) -> list[str]:

@@ -167,9 +167,13 @@ def verify_run(
         executor=make_executor(cluster),
     ) as workers:
         for job, record in verdicts.items():
-            candidate = candidates.get(job)
-            if candidate is None or isinstance(record.verdict, NotScored):
+            if isinstance(record.verdict, NotScored):
                 rows[job] = VerifiedRow(*job, None, f"nothing to execute: {outcome_text(record.verdict)}")
+                continue
+            candidate = candidates.get(job)
+            if candidate is None:  # every verdict on a candidate rests on one that was recorded before
+                detail = f"the run holds no candidate for this: {outcome_text(record.verdict)}"
+                rows[job] = VerifiedRow(*job, False, detail)
                 continue
             if record.screened and not record.valid:
                 rows[job] = VerifiedRow(*job, None, f"rests on what the agent held: {outcome_text(record.verdict)}")

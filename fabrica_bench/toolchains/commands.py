@@ -37,6 +37,9 @@ OUTPUTS_NAME: Final = "outputs.npz"
 ARTIFACT_NAME: Final = "out"
 RUNNER_NAME: Final = "run.py"
 
+LEAST_SHARE: Final = 0.25
+"""Of its wall limit a child must have had so much processor time for the limit to say something about it."""
+
 MESSAGE_LIMIT: Final = 2000
 """Characters of a fault message kept in a record."""
 
@@ -177,6 +180,21 @@ def out_of_memory(what: str, returncode: int, timed_out: bool, cpu_s: float, lim
     return FabricaError(
         f"{what} {how}",
         remedy="free some memory, or run fewer jobs at a time; finished work is kept, run again to continue",
+        code=ExitCode.ENVIRONMENT,
+    )
+
+
+def starved(what: str, result: ProcessResult, deadline_s: float) -> FabricaError | None:
+    """The machine's failure if a child of the embedded toolchain reached its deadline for want of a processor.
+
+    Such a child computes all the time: it waits for nobody, so the machine had stopped it or was busy with others.
+    """
+    if not result.timed_out or result.cpu_s is None or result.cpu_s >= deadline_s * LEAST_SHARE:
+        return None
+    return FabricaError(
+        f"{what} got {result.cpu_s:.1f} s of processor time in {result.seconds:.0f} s, its wall limit",
+        remedy="run fewer jobs at a time, or on a machine with less other work; finished work is kept, run again to "
+        "continue",
         code=ExitCode.ENVIRONMENT,
     )
 

@@ -21,6 +21,7 @@ from fabrica_bench.toolchains.commands import (
     judge_build,
     out_of_memory,
     stage_run,
+    starved,
 )
 from fabrica_bench.toolchains.landlock import Confinement, describe_confinement, python_paths
 from fabrica_bench.toolchains.processes import (
@@ -97,6 +98,8 @@ class EmbeddedToolchain(CommandToolchain):
             raise FabricaError(f"cslc: {_last_line(result.stderr)}", code=ExitCode.ENVIRONMENT)
         if problem := out_of_memory("cslc", result.returncode, result.timed_out, result.seconds, self.limits):
             raise problem
+        if problem := starved("cslc", result, options.deadline_s):
+            raise problem
         if result.returncode == ExitCode.HARNESS:
             raise FabricaError(
                 f"cslc crashed: {_last_line(result.stderr)}", remedy="report the program", code=ExitCode.HARNESS
@@ -140,17 +143,35 @@ class EmbeddedToolchain(CommandToolchain):
                 remedy="see `fabrica-bench doctor`",
                 code=ExitCode.HARNESS,
             )
-        for answer in answers:
-            if problem := out_of_memory(
-                "a run", answer["returncode"], answer["timed_out"], answer["cpu_s"], self.limits
-            ):
+        ended = [_process_result(request, answer) for request, answer in zip(requests, answers, strict=True)]
+        for request, result in zip(requests, ended, strict=True):
+            if problem := self._not_the_programs_fault(request, result):
                 raise problem
         if all(request.trusted for request in requests):
             keep_code(code)
-        return [
-            collect_run(_process_result(request, answer), request)
-            for request, answer in zip(requests, answers, strict=True)
-        ]
+        results = [collect_run(result, request) for request, result in zip(requests, ended, strict=True)]
+        for request, run in zip(requests, results, strict=True):
+            if run.ok and request.entry is not None and run.evidence is None:
+                # Without it the stamps would have to be believed.
+                raise FabricaError(
+                    f"the simulator left no record of the launch of {request.entry!r}",
+                    remedy="report the program",
+                    code=ExitCode.HARNESS,
+                )
+        return results
+
+    def _not_the_programs_fault(self, request: RunRequest, result: ProcessResult) -> FabricaError | None:
+        """Why a run says nothing about its program; by exit status and processor time only."""
+        assert result.cpu_s is not None
+        if problem := out_of_memory("a run", result.returncode, result.timed_out, result.cpu_s, self.limits):
+            return problem
+        if problem := starved("a run", result, request.deadline_s):
+            return problem
+        if result.returncode != ExitCode.HARNESS:
+            return None
+        # The kind of error only: its text may hold values of a held-out input.
+        kind = _last_line(result.stderr).partition(":")[0]
+        return FabricaError(f"the simulator crashed: {kind}", remedy="report the program", code=ExitCode.HARNESS)
 
     def _describe_run(self, artifact: Path, request: RunRequest) -> dict[str, Any]:
         environment = {} if request.max_cycles is None else {CYCLES_VARIABLE: str(request.max_cycles)}
@@ -238,7 +259,9 @@ def spread(toolchain: Toolchain, beside: int = 1) -> Toolchain:
 
 def _process_result(request: RunRequest, answer: dict[str, Any]) -> ProcessResult:
     stdout, stderr = (_read(path) for path in output_files(request.workdir))
-    return ProcessResult(answer["returncode"], answer["timed_out"], 0, stdout, stderr, answer["seconds"])
+    return ProcessResult(
+        answer["returncode"], answer["timed_out"], 0, stdout, stderr, answer["seconds"], answer["cpu_s"]
+    )
 
 
 def _read(path: Path) -> str:

@@ -27,6 +27,8 @@ class ForkedProcess:
     The fork must come from a process with one thread. Nothing but its memory is passed on: every descriptor beyond
     the three standard ones is closed.
 
+    `cpu_s` is the processor time that it took, in seconds, once it has ended.
+
     Args:
         work: What the child does. An exception that leaves it is printed, and the exit status is 1.
         workdir: Working directory.
@@ -44,6 +46,7 @@ class ForkedProcess:
         self.args = "a fork"
         self.returncode: int | Any = None  # as that of `Popen` is typed
         self.stdin = None
+        self.cpu_s: float | None = None
         # The third one says what went wrong at the start: nothing, when it closes without a word.
         out, err, problem = os.pipe(), os.pipe(), os.pipe()
         # What waits in the buffers would be written twice.
@@ -79,8 +82,9 @@ class ForkedProcess:
     def poll(self) -> int | None:
         """Its exit status (negative for a signal), None while it runs."""
         if self.returncode is None:
-            done, status = os.waitpid(self.pid, os.WNOHANG)
+            done, status, usage = os.wait4(self.pid, os.WNOHANG)
             if done:
+                self.cpu_s = usage.ru_utime + usage.ru_stime
                 self._ended(status)
         return self.returncode
 

@@ -88,6 +88,7 @@ class ProcessResult:
         survivors: Descendants that were still alive when the child itself had ended, and were killed.
         stdout, stderr: Decoded output; the middle of a very long stream is left out.
         seconds: Wall-clock time.
+        cpu_s: Processor time of the child itself and what it waited for; None where it isn't known.
     """
 
     returncode: int
@@ -96,6 +97,7 @@ class ProcessResult:
     stdout: str
     stderr: str
     seconds: float
+    cpu_s: float | None = None
 
     @property
     def ok(self) -> bool:
@@ -363,7 +365,8 @@ def run_process(
         survivors = child.kill()
         _drain_rest(child, out, err)
         seconds = time.monotonic() - child.started
-        return ProcessResult(child.popen.returncode, timed_out, survivors, out.text(), err.text(), seconds)
+        cpu_s = child.popen.cpu_s if isinstance(child.popen, ForkedProcess) else None
+        return ProcessResult(child.popen.returncode, timed_out, survivors, out.text(), err.text(), seconds, cpu_s)
 
 
 class _Tail:

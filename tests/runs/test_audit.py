@@ -59,6 +59,39 @@ def test_a_key_or_seed_in_the_records_is_found(run: Path) -> None:
     assert audit_run(run, KEY).problems == ("manifest.json holds the key",)
 
 
+def without_commitments(value: object) -> None:
+    """Take the commitments out of a JSON value, wherever they are."""
+    for item in list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ():
+        without_commitments(item)
+    if isinstance(value, dict) and "commitments" in value:
+        value["commitments"] = type(value["commitments"])()
+
+
+def test_commitments_that_were_left_out_are_missed(run: Path) -> None:
+    """What isn't there can't disagree with anything."""
+    records, manifest = run / "records.jsonl", run / "manifest.json"
+    lines = [json.loads(line) for line in records.read_text(encoding="utf-8").splitlines()]
+    without_commitments(lines)
+    whole = records.read_text(encoding="utf-8")
+    records.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    assert audit_run(run, KEY).problems == ("Double-It #1 was scored on other held-out inputs than committed to",)
+
+    records.write_text(whole, encoding="utf-8")
+    head = json.loads(manifest.read_text(encoding="utf-8"))
+    without_commitments(head)
+    manifest.write_text(json.dumps(head), encoding="utf-8")
+    assert "Double-It: 0 instead of 5 held-out inputs are committed to" in audit_run(run, KEY).problems
+
+
+def test_fewer_held_out_inputs_than_a_verdict_rests_on_are_no_proof(tmp_path: Path) -> None:
+    verdict = score(double_it(), candidate(cycles=500), toolchain=ScriptedToolchain(), key=KEY)
+    data = json.loads(verdict_bytes(verdict))
+    del data["held_out"]["commitments"][1:]
+    path = tmp_path / "verdict.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    assert audit_verdict(path, KEY).problems == ("Double-It: 1 instead of 5 held-out inputs are committed to",)
+
+
 def test_a_single_verdict_is_audited_like_a_run(tmp_path: Path) -> None:
     verdict = score(double_it(), candidate(cycles=500), toolchain=ScriptedToolchain(), key=KEY)
     path = tmp_path / "verdict.json"

@@ -434,6 +434,18 @@ def test_verification_finds_a_changed_candidate(config: Config) -> None:
         verify_run(summary.run_dir)
 
 
+def test_verification_misses_the_candidate_of_a_verdict(config: Config) -> None:
+    """A verdict that was written into a run, or whose program was taken out of it, can't be checked: it doesn't hold."""
+    summary = execute_run(config())
+    path = summary.run_dir / "records.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if '"record":"candidate"' not in line), encoding="utf-8")
+    assert not records(summary, CandidateRecord)
+    report = verify_run(summary.run_dir)
+    assert (report.ok, report.checked, report.different) == (False, 1, 1)
+    assert report.rows[0].detail == "the run holds no candidate for this: valid"
+
+
 def test_an_agents_failure_has_nothing_to_verify(config: Config, behave: Callable[[str], None]) -> None:
     behave("give_up")
     report = verify_run(execute_run(config()).run_dir)

@@ -37,12 +37,20 @@ def build_with(code: str, limits: Limits = EMBEDDED_LIMITS) -> BuildResult:
         return toolchain.build(stage.bundle, conditions.build_options())
 
 
-def run_with(code: str, folder: Path, limits: Limits = EMBEDDED_LIMITS) -> RunResult:
+def run_with(
+    code: str,
+    folder: Path,
+    limits: Limits = EMBEDDED_LIMITS,
+    *,
+    deadline_s: float = 120.0,
+    entry: str | None = None,
+) -> RunResult:
     """Run this Python code as the runner."""
     (folder / "run.py").write_text(code, encoding="utf-8")
     (folder / "out").mkdir()
     toolchain = replace(embedded_toolchain(), limits=limits)
-    return toolchain.run(folder / "out", RunRequest(folder / "run.py", folder / "run"))
+    request = RunRequest(folder / "run.py", folder / "run", deadline_s=deadline_s, entry=entry)
+    return toolchain.run(folder / "out", request)
 
 
 def asked(code: str, tmp_path: Path, limits: Limits) -> ProcessResult:
@@ -123,3 +131,65 @@ def test_a_run_that_runs_into_its_limits_is_its_own_fault_and_one_that_is_killed
     with pytest.raises(FabricaError, match="a run found the machine without memory") as caught:
         run_with("bytearray(1 << 60)", tmp_path / "machine", replace(EMBEDDED_LIMITS, address_space=None))
     assert caught.value.code == ExitCode.ENVIRONMENT
+
+
+DENIED = {
+    "quota": "import errno; raise OSError(errno.EDQUOT, 'Disk quota exceeded', 'outputs.npz')",
+    "inside": "from fabrica_bench.compat import statistics\n"
+    "import errno, types\n"
+    "def full(path, data): raise OSError(errno.ENOSPC, 'No space left on device', str(path))\n"
+    "statistics.write_json = full\n"
+    "statistics.statistics = lambda machine: {}\n"
+    "statistics.write_statistics(None)",
+    "output": "import sys\n"
+    "class Full:\n"
+    "    def write(self, text): return len(text)\n"
+    "    def flush(self): raise OSError(28, 'No space left on device')\n"
+    "sys.stdout = Full()",
+}
+
+
+@pytest.mark.parametrize("place", list(DENIED))
+def test_a_run_that_the_machine_denies_a_file_says_nothing_about_its_program(place: str, tmp_path: Path) -> None:
+    """Also where space is there again, or is denied by a quota, when the run is judged."""
+    with pytest.raises(FabricaError, match="a run found the machine without memory or space") as caught:
+        run_with(DENIED[place], tmp_path)
+    assert caught.value.code == ExitCode.ENVIRONMENT
+
+
+def test_a_run_that_writes_more_than_it_may_is_its_own_fault(tmp_path: Path) -> None:
+    limits = replace(EMBEDDED_LIMITS, file_size=1 << 20)
+    result = run_with("open('big', 'wb').write(bytes(2 << 20))", tmp_path, limits)
+    assert result.fault is not None
+    assert "File too large" in result.fault.message
+
+
+def test_an_error_that_the_simulator_does_not_know_is_the_harness_s_and_tells_no_values(tmp_path: Path) -> None:
+    code = """
+from fabrica_bench.wse import numeric
+numeric.from_bits(None, "f32 of held-out input 17.25")
+"""
+    with pytest.raises(FabricaError, match=r"the simulator crashed: [A-Za-z]*Error") as caught:
+        run_with(code, tmp_path)
+    assert caught.value.code == ExitCode.HARNESS
+    assert "17.25" not in str(caught.value)
+
+
+def test_an_error_of_the_runner_itself_is_none_of_the_simulators(tmp_path: Path) -> None:
+    result = run_with("{}['missing']", tmp_path)
+    assert result.fault is not None
+    assert "KeyError" in result.fault.message
+
+
+def test_a_child_that_got_no_processor_until_its_deadline_is_the_machines_failure(tmp_path: Path) -> None:
+    """Nothing of ours waits: one that was stopped, or starved by other work, is no endless program."""
+    with pytest.raises(FabricaError, match=r"a run got 0.* s of processor time") as caught:
+        run_with("import os, signal; os.kill(os.getpid(), signal.SIGSTOP)", tmp_path, deadline_s=2.0)
+    assert caught.value.code == ExitCode.ENVIRONMENT
+
+
+def test_a_run_without_the_simulators_record_is_not_judged(tmp_path: Path) -> None:
+    """Fail closed: its stamps would be all that there is."""
+    with pytest.raises(FabricaError, match="the simulator left no record of the launch of 'compute'") as caught:
+        run_with("open('outputs.npz', 'w').close()", tmp_path, entry="compute")
+    assert caught.value.code == ExitCode.HARNESS
