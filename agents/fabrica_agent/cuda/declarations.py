@@ -7,9 +7,10 @@ from contextlib import suppress
 from fabrica_agent.cuda import source as cu
 from fabrica_agent.cuda.mutation import Mutation
 from fabrica_agent.cuda.operators import Operators
+from fabrica_agent.cuda.pointers import pointers_of
 from fabrica_agent.cuda.source import Cursor
 from fabrica_agent.cuda.state import SCALAR_NODES, is_pure
-from fabrica_agent.cuda.types import ctype, is_reference, scalar_count, scalar_of
+from fabrica_agent.cuda.types import ctype, holds_pointers, is_reference, scalar_count, scalar_of
 from fabrica_agent.cuda.values import (
     Aggregate,
     ArrayType,
@@ -32,9 +33,14 @@ from fabrica_agent.cuda.values import (
     StructType,
     StructVar,
     Value,
+    VariableArray,
 )  # fmt: skip
+from fabrica_agent.cuda.variable_arrays import row_type
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import Assign, Bitcast, Buffer, Expr, Space, Store, Ty, UnsupportedError
+
+MAX_VARIABLES = 16
+"""Elements of an array of pointers."""
 
 
 class Declarations(Operators):
@@ -123,6 +129,8 @@ class Declarations(Operators):
                 return StructVar({n: self.variable(f"{name}_{n}", f, cursor) for n, f in fields}, t)
             case PointerType(target=target):
                 return PointerVar(target)
+            case ArrayType() if holds_pointers(t):
+                return self._variable_array(name, t, cursor)
             case OpaqueType():
                 return Fixed(Opaque(t.name))
             case _:
@@ -137,7 +145,12 @@ class Declarations(Operators):
         fields: dict[str, Binding] = {n: Reinterpreted(held, f) for (n, _), f in zip(t.fields, types, strict=True)}
         return StructVar(fields, t)
 
-    def _local_array(self, cursor: Cursor, t: ArrayType, initial: Cursor | None) -> ArrayVar:
+    def _local_array(self, cursor: Cursor, t: ArrayType, initial: Cursor | None) -> ArrayVar | VariableArray:
+        if holds_pointers(t):
+            array = self._variable_array(cursor.spelling, t, cursor)
+            if initial is not None:
+                self._fill(array, t, initial)
+            return array
         ty, count = scalar_of(t), scalar_count(t)
         if ty is None or count is None:
             self.fail("a local array needs a constant length and one scalar element type", cursor)
@@ -147,6 +160,29 @@ class Declarations(Operators):
             for index, element in enumerate(self._flat_initialisers(initial, t, count, ty)):
                 self.out.append(Store(name, fold.i32(index), element))
         return ArrayVar(name, t)
+
+    def _variable_array(self, name: str, t: ArrayType, cursor: Cursor) -> VariableArray:
+        row, count = row_type(t), t.dims[0]
+        if count is None or count > MAX_VARIABLES:
+            self.fail(f"an array of pointers of no known length up to {MAX_VARIABLES} is not supported", cursor)
+        if isinstance(row, ArrayType):
+            return VariableArray([self._variable_array(f"{name}_{k}", row, cursor) for k in range(count)])
+        return VariableArray([self.variable(f"{name}_{k}", row, cursor) for k in range(count)])
+
+    def _fill(self, array: VariableArray, t: ArrayType, initial: Cursor) -> None:
+        """Give an array of variables its initial values; elements without one are zero, or null."""
+        row, given = row_type(t), cu.kids(initial)
+        for k, element in enumerate(array.elements):
+            if isinstance(element, VariableArray):
+                assert isinstance(row, ArrayType)
+                if k < len(given) and given[k].kind.name != "INIT_LIST_EXPR":
+                    self.fail("an initialiser list without inner braces is not supported here", initial)
+                if k < len(given):
+                    self._fill(element, row, given[k])
+            elif k < len(given):
+                self.write(element, self.convert(self.value(given[k]), row, given[k]), given[k])
+            else:
+                self.write(element, self.zero(row, initial), initial)
 
     def _flat_initialisers(self, initial: Cursor, t: ArrayType, count: int, ty: Ty) -> list[Expr]:
         values: list[Expr] = []
@@ -168,9 +204,10 @@ class Declarations(Operators):
         return [number if number.ty is ty else Bitcast(number, ty)]
 
     def bind_global_pointers(self) -> None:
-        """Bind the pointers at file scope before anything else, so that branches and loops see them move."""
+        """Bind pointers at file scope, and arrays of them, before all else: branches and loops see them move then."""
         for declared in self.source.variables:
-            if isinstance(ctype(declared.type), PointerType):
+            t = ctype(declared.type)
+            if isinstance(t.element if isinstance(t, ArrayType) else t, PointerType):
                 # An initial value that isn't understood matters only to those who use it.
                 with suppress(UnsupportedError):
                     self.global_binding(declared)
@@ -192,6 +229,8 @@ class Declarations(Operators):
     def _global_storage(self, declared: Cursor, t: CType, initial: Cursor | None) -> Binding:
         if isinstance(t, PointerType):
             return self._global_pointer(declared, t, initial)
+        if isinstance(t, ArrayType) and isinstance(t.element, PointerType):
+            return self._global_pointers(declared, t, initial)
         ty, count = scalar_of(t), scalar_count(t)
         if ty is None or count is None:
             self.fail(f"global variable {declared.spelling} has a type that is not supported", declared)
@@ -219,6 +258,14 @@ class Declarations(Operators):
         if not isinstance(value, Opaque):
             self.fail(f"the initial value of {declared.spelling} is not supported", declared)
         return PointerVar(t.target, null=True)
+
+    def _global_pointers(self, declared: Cursor, t: ArrayType, initial: Cursor | None) -> VariableArray:
+        if initial is not None:
+            self.fail(f"the initial value of {declared.spelling} is not supported", declared)
+        array = self._variable_array(declared.spelling, t, declared)
+        for variable in pointers_of(array):
+            variable.null = True
+        return array
 
     def shared(self, cursor: Cursor, t: CType) -> Binding:
         """Bind a `__shared__` variable (the kernel half knows the dynamic size)."""

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from fabrica_agent.cuda import source as cu
 from fabrica_agent.cuda.addresses import each, is_set, pointing_into
-from fabrica_agent.cuda.pointers import Pointers
+from fabrica_agent.cuda.pointers import now, restart
 from fabrica_agent.cuda.source import Cursor
-from fabrica_agent.cuda.state import SCALAR_NODES, is_pure
+from fabrica_agent.cuda.state import SCALAR_NODES, forget_binding, is_pure
 from fabrica_agent.cuda.types import ctype, kind_name, scalar_count, scalar_of
 from fabrica_agent.cuda.values import (
     Aggregate,
@@ -38,12 +38,14 @@ from fabrica_agent.cuda.values import (
     StructType,
     StructVar,
     Value,
+    VariableArray,
 )  # fmt: skip
+from fabrica_agent.cuda.variable_arrays import VariableArrays, row_type, to_index
 from fabrica_agent.lowering import fold
-from fabrica_agent.lowering.ir import Assign, Atomic, Bin, Bitcast, Cast, Expr, If, Load, Op, Store, Ty, names_in
+from fabrica_agent.lowering.ir import Assign, Atomic, Bitcast, Expr, If, Load, Op, Store, Ty, names_in
 
 
-class Expressions(Pointers):
+class Expressions(VariableArrays):
     """Expression half of the translator; the statement half supplies `call`."""
 
     def operands(self, cursors: Sequence[Cursor]) -> list[Value]:
@@ -99,7 +101,7 @@ class Expressions(Pointers):
             target = ctype(cursor.type)
             if isinstance(target, PointerType):
                 return Opaque("null")
-            return self._zero(target, cursor)
+            return self.zero(target, cursor)
         return self.convert(self.value(below[-1]), ctype(cursor.type), cursor)
 
     _unexposed_expr = _paren_expr = _cstyle_cast_expr = _cxx_static_cast_expr = _through
@@ -167,15 +169,16 @@ class Expressions(Pointers):
     def _aggregate(self, target: StructType, values: Sequence[Value], cursor: Cursor) -> Aggregate:
         fields: dict[str, Value] = {}
         for index, (name, field_type) in enumerate(target.fields):
-            given = values[index] if index < len(values) else self._zero(field_type, cursor)
+            given = values[index] if index < len(values) else self.zero(field_type, cursor)
             fields[name] = self.convert(given, field_type, cursor)
         return Aggregate(fields)
 
-    def _zero(self, t: CType, cursor: Cursor) -> Value:
+    def zero(self, t: CType, cursor: Cursor) -> Value:
+        """The value of a variable that is initialised with nothing."""
         if isinstance(t, ScalarType):
             return fold.const(0, t.ty)
         if isinstance(t, StructType):
-            return Aggregate({n: self._zero(f, cursor) for n, f in t.fields})
+            return Aggregate({n: self.zero(f, cursor) for n, f in t.fields})
         return Opaque("null")
 
     def _lambda_expr(self, cursor: Cursor) -> Value:
@@ -219,12 +222,16 @@ class Expressions(Pointers):
         if kind == "DECL_REF_EXPR":
             return self._named(cursor)
         if kind == "ARRAY_SUBSCRIPT_EXPR":
+            variable = self.variable_of_array(cursor)
+            if variable is not None:
+                return variable
             base, index = self.operands(below[:2])
             return self._element(base, self.scalar_from(index, cursor), cursor)
         if kind == "UNARY_OPERATOR" and cu.unary_operator(cursor) == "*":
             if cu.strip(below[0]).kind.name == "CXX_THIS_EXPR" and self.frame.this is not None:
                 return self.frame.this
-            return self._element(self.value(below[0]), fold.i32(0), cursor)
+            variable = self.variable_of_array(cursor)
+            return self._element(self.value(below[0]), fold.i32(0), cursor) if variable is None else variable
         if kind == "UNARY_OPERATOR" and cu.unary_operator(cursor) in ("pre++", "pre--"):
             self.value(cursor)
             return self.place(below[0])
@@ -326,6 +333,8 @@ class Expressions(Pointers):
                 return Pointer(buffer, offset, row_type(t))
             case Element(type=StructType(fields=members)):
                 return Aggregate({n: self.read(self.field(place, n, cursor), cursor) for n, _ in members})
+            case VariableArray():
+                self.fail("an array of pointers is supported only where an element of it is named", cursor)
         self.fail("this place can't be read", cursor)
 
     def either(self, cond: Expr, a: Value, b: Value, cursor: Cursor) -> Value:
@@ -357,11 +366,15 @@ class Expressions(Pointers):
             case PointerVar(), Pointer() | Chosen() | Opaque():
                 self.point(place, value, cursor)
             case ChosenPlace(cond=cond, yes=yes, no=no), _:
+                before = self.pointing()
                 with self.capture() as then:
                     self.write(yes, value, cursor)
+                after = now(before)
+                restart(before)
                 with self.capture() as other:
                     self.write(no, value, cursor)
-                self.out.append(If(cond, tuple(then), tuple(other)))
+                self.out.append(If(cond, *self.meet(cond, after, tuple(then), tuple(other))))
+                forget_binding(place)
             case StructVar(fields=fields), Aggregate(fields=values):
                 if _depends_on_order(fields, values):
                     values = {n: self.held(v) for n, v in values.items()}
@@ -428,22 +441,3 @@ def _changed_with(place: Place) -> frozenset[str]:
         case StructVar(fields=fields):
             return frozenset(n for f in fields.values() for n in _changed_with(f))
     return frozenset()
-
-
-def row_type(t: ArrayType) -> CType:
-    """What the elements of an array are: scalars, or rows of a multi-dimensional array."""
-    return t.element if len(t.dims) == 1 else ArrayType(t.element, t.dims[1:])
-
-
-def to_index(e: Expr) -> Expr:
-    """An element index as I32, the type of all buffer offsets.
-
-    64-bit and unsigned index arithmetic is narrowed operand by operand: a PE has 48 KiB, so a meaningful index fits.
-    """
-    if e.ty is Ty.I32:
-        return e
-    if e.ty in (Ty.I64, Ty.U64) and isinstance(e, Bin) and e.op in (Op.ADD, Op.SUB, Op.MUL):
-        return fold.binary(e.op, to_index(e.a), to_index(e.b), Ty.I32)
-    if isinstance(e, Cast) and e.a.ty.is_int and e.ty.bits > e.a.ty.bits:
-        return to_index(e.a)
-    return fold.cast(e, Ty.I32)

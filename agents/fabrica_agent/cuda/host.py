@@ -15,6 +15,7 @@ from fabrica_agent.cuda.values import (
     Element,
     Fixed,
     Opaque,
+    Place,
     Pointer,
     PointerVar,
     RawMemory,
@@ -143,12 +144,15 @@ class HostCalls(Statements):
 
     def _malloc(self, arguments: Sequence[Cursor], cursor: Cursor) -> Value:
         target = arguments[0]
-        while target.kind.name != "UNARY_OPERATOR" and cu.kids(target):
-            target = cu.kids(target)[-1]
-        place = self.place(cu.kids(target)[0]) if target.kind.name == "UNARY_OPERATOR" else None
+        place: Place | None = self.variable_pointed_to(target)
+        if place is None:
+            while target.kind.name != "UNARY_OPERATOR" and cu.kids(target):
+                target = cu.kids(target)[-1]
+            place = self.place(cu.kids(target)[0]) if target.kind.name == "UNARY_OPERATOR" else None
         if not isinstance(place, PointerVar):
             self.fail("this allocation doesn't go to a pointer variable", cursor)
-        name = cu.strip(cu.kids(target)[0]).spelling or "device"
+        name = cu.strip(cu.kids(target)[0]).spelling if cu.kids(target) else ""
+        name = name or "device"
         self.point(place, self.allocate(name, place.target, self.scalar(arguments[1]), cursor), cursor)
         return _SUCCESS
 
@@ -413,7 +417,7 @@ def _value_at(cond: Expr, name: str, number: int) -> fold.Number | None:
 
 def _divide(size: Expr, width: int) -> Expr | None:
     """`size / width`, keeping the symbolic count of `n * sizeof(T)`."""
-    from fabrica_agent.cuda.expressions import to_index
+    from fabrica_agent.cuda.variable_arrays import to_index
     from fabrica_agent.lowering.ir import Bin, Cast
 
     while isinstance(size, Cast):

@@ -18,7 +18,7 @@ class Mutation:
 
 
 def root(cursor: Cursor) -> int | None:
-    """Hash of the variable that an lvalue expression is a part of; None behind a pointer or for array elements."""
+    """Hash of the variable that an lvalue expression is a part of; None behind a pointer."""
     cursor = cu.strip(cursor)
     kind = cursor.kind.name
     if kind == "DECL_REF_EXPR":
@@ -26,6 +26,8 @@ def root(cursor: Cursor) -> int | None:
         return None if declared is None else int(declared.hash)
     below = cu.kids(cursor)
     if kind == "MEMBER_REF_EXPR" and below and kind_name(below[0].type.get_canonical()) != "POINTER":
+        return root(below[0])
+    if kind == "ARRAY_SUBSCRIPT_EXPR" and kind_name(cu.strip(below[0]).type.get_canonical()) == "CONSTANTARRAY":
         return root(below[0])
     if kind.endswith("CAST_EXPR") and below:
         return root(below[-1])

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from fabrica_agent.cuda import source as cu
 from fabrica_agent.cuda.addresses import each
-from fabrica_agent.cuda.expressions import Expressions, to_index
+from fabrica_agent.cuda.expressions import Expressions
 from fabrica_agent.cuda.pointers import moved
 from fabrica_agent.cuda.source import Cursor
 from fabrica_agent.cuda.state import SCALAR_NODES
@@ -27,6 +27,7 @@ from fabrica_agent.cuda.values import (
     ScalarType,
     Value,
 )  # fmt: skip
+from fabrica_agent.cuda.variable_arrays import to_index
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import COMPARISONS, Assign, Call, Expr, If, Load, Op, Ty, walk
 

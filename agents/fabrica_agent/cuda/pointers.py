@@ -14,12 +14,14 @@ from fabrica_agent.cuda.values import (
     Binding,
     BufferName,
     Chosen,
+    ChosenPlace,
     Opaque,
     Pointer,
     PointerVar,
     Selector,
     StructVar,
     Value,
+    VariableArray,
     Which,
 )  # fmt: skip
 from fabrica_agent.lowering import fold
@@ -93,12 +95,19 @@ def repoint(before: Sequence[Pointing]) -> None:
         p.variable.buffer, p.variable.offset, p.variable.selector = p.buffer, p.offset, p.selector
 
 
-def _pointers(binding: Binding) -> Iterator[PointerVar]:
+def pointers_of(binding: Binding) -> Iterator[PointerVar]:
+    """The pointer variables that a variable is or holds."""
     if isinstance(binding, PointerVar):
         yield binding
     elif isinstance(binding, StructVar):
         for part in binding.fields.values():
-            yield from _pointers(part)
+            yield from pointers_of(part)
+    elif isinstance(binding, VariableArray):
+        for part in binding.elements:
+            yield from pointers_of(part)
+    elif isinstance(binding, ChosenPlace):
+        yield from pointers_of(binding.yes)
+        yield from pointers_of(binding.no)
 
 
 def _ways(passage: Passage) -> Iterator[list[Pointing]]:
@@ -139,7 +148,7 @@ class Pointers(State):
         """Where all pointer variables that code at this point can change now point."""
         found: dict[int, Pointing] = {}
         for binding in (*self.globals.values(), *(b for frame in self.frames() for b in frame.inside())):
-            for variable in _pointers(binding):
+            for variable in pointers_of(binding):
                 found[id(variable)] = _pointing(variable)
         return list(found.values())
 

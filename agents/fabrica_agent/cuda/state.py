@@ -12,6 +12,7 @@ from fabrica_agent.cuda.source import Cursor
 from fabrica_agent.cuda.types import scalar_of, size_of
 from fabrica_agent.cuda.values import (
     Binding,
+    ChosenPlace,
     Closure,
     CType,
     Fixed,
@@ -21,6 +22,7 @@ from fabrica_agent.cuda.values import (
     ScalarVar,
     StructVar,
     Value,
+    VariableArray,
 )
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import (
@@ -138,11 +140,11 @@ class State:
         for frame in self.frames():
             for key, binding in frame.bindings.items():
                 if changed is None or key in changed:
-                    _forget(binding)
+                    forget_binding(binding)
             for binding in frame.this.fields.values() if frame.this is not None else ():
-                _forget(binding)
+                forget_binding(binding)
             if frame.result is not None:
-                _forget(frame.result)
+                forget_binding(frame.result)
 
     def forget_changes(self, cursor: Cursor) -> None:
         """`forget` whatever the code under a cursor assigns; function objects and methods may assign anything."""
@@ -170,7 +172,8 @@ class State:
         return value
 
 
-def _forget(binding: Binding) -> None:
+def forget_binding(binding: Binding) -> None:
+    """Drop what is known of a variable and its parts."""
     match binding:
         case ScalarVar():
             binding.known = None
@@ -178,6 +181,12 @@ def _forget(binding: Binding) -> None:
             held.known = None
         case StructVar(fields=fields):
             for field_binding in fields.values():
-                _forget(field_binding)
+                forget_binding(field_binding)
+        case VariableArray(elements=elements):
+            for element in elements:
+                forget_binding(element)
+        case ChosenPlace(yes=yes, no=no):
+            forget_binding(yes)
+            forget_binding(no)
         case _:
             return

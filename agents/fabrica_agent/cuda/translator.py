@@ -288,7 +288,7 @@ class Translator(HostCalls):
             return self._aggregate(target, [*values, *[fold.const(1, Ty.U32)] * (3 - len(values))], cursor)
         body = cu.body_of(constructor.get_definition() or constructor)
         if body is None and not arguments:
-            return self._zero(target, cursor)
+            return self.zero(target, cursor)
         if body is None:
             self.fail(f"the constructor of {target.name} is not in this file", cursor)
         made = self.variable(target.name.split("::")[-1], target, cursor)

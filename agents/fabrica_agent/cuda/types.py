@@ -79,6 +79,16 @@ def scalar_of(t: CType) -> Ty | None:
             return None
 
 
+def holds_pointers(t: CType) -> bool:
+    """Whether a value of the type is a pointer, or has some among its parts."""
+    match t:
+        case StructType(fields=fields, union=False):
+            return any(holds_pointers(f) for _, f in fields)
+        case ArrayType(element=element):
+            return holds_pointers(element)
+    return isinstance(t, PointerType)
+
+
 def scalar_count(t: CType) -> int | None:
     """Number of scalars in one value of the type, None for unsized arrays and opaque types."""
     match t:

@@ -174,6 +174,14 @@ class ArrayVar:
 
 
 @dataclass(slots=True)
+class VariableArray:
+    """An array whose elements (rows, where it has several dimensions) are variables of their own, not in memory:
+    pointers, or structs that hold some."""
+
+    elements: list[Binding]
+
+
+@dataclass(slots=True)
 class Fixed:
     """A name that never changes its value in the scope being translated."""
 
@@ -191,7 +199,7 @@ class Element:
 
 @dataclass(slots=True)
 class ChosenPlace:
-    """One of two places in memory: what a `Chosen` pointer points to."""
+    """One of two places: what a `Chosen` pointer points to, or an element of a `VariableArray`."""
 
     cond: Expr
     yes: Place
@@ -206,7 +214,7 @@ class Reinterpreted:
     ty: Ty
 
 
-Binding = Reinterpreted | ScalarVar | PointerVar | StructVar | ArrayVar | Fixed | Element | ChosenPlace
+Binding = Reinterpreted | ScalarVar | PointerVar | StructVar | ArrayVar | VariableArray | Fixed | Element | ChosenPlace
 Place = Binding
 
 

@@ -314,3 +314,104 @@ extern "C" void go(float* x, float* y, int n) {
 """
     with pytest.raises(UnsupportedError, match=r"kernel\.cu:5: choosing between these two places"):
         translate(program)
+
+
+def _written(x: npt.NDArray[np.float32]) -> int:
+    p = [A, B]
+    for k in range(4):
+        p[int(x[k] > 0)] = list(x[k:])
+    return int(p[0][1] + 100 * p[1][1])
+
+
+def _levels(x: npt.NDArray[np.float32]) -> int:
+    counts = [1, 2, 3]
+    for k in range(4):
+        counts[(k + int(x[k] > 0)) % 3] += k
+    return A[counts[0] % 8] + 10 * B[counts[1] % 8] + 100 * counts[2]
+
+
+@pytest.mark.parametrize(
+    ("code", "way"),
+    [
+        ("float* p[2] = {a, b + 1}; s = (int)p[0][2] + 100 * (int)p[1][2];", lambda x: A[2] + 100 * B[3]),
+        ("float* p[3] = {a, b, x}; for (int k = 0; k < 3; ++k) s += (int)p[k][k];",
+         lambda x: A[0] + B[1] + int(x[2])),
+        ("const float* const p[2] = {a, b}; s = (int)*p[x[0] > 0];", lambda x: B[0] if x[0] > 0 else A[0]),
+        ("float* p[2] = {a, b}; for (int k = 0; k < 4; ++k) p[x[k] > 0] = x + k; s = (int)(p[0][1] + 100 * p[1][1]);",
+         lambda x: _written(x)),
+        ("float* p[2]; p[0] = a; p[1] = b; float* t = p[0]; p[0] = p[1]; p[1] = t; s = (int)(p[0][1] + 100 * p[1][1]);",
+         lambda x: B[1] + 100 * A[1]),
+        ("float* p[2] = {a, b}; int c = x[0] > 0; float* t = p[c]; p[c] = p[1 - c]; p[1 - c] = t; s = (int)p[0][3];",
+         lambda x: B[3]),
+        ("float* p[2] = {a, b}; *p = x; *(1 + p) += 2; s = (int)(**p + 100 * **(p + 1));",
+         lambda x: int(x[0]) + 100 * B[2]),
+        ("float* p[4] = {a}; if (x[0] > 0) p[2] = b; s = p[2] ? (int)*p[2] + 7 : (int)*p[0];",
+         lambda x: B[0] + 7 if x[0] > 0 else A[0]),
+        ("float* p[2] = {a, b}; p[x[0] > 0] += 2; ++p[1]; s = (int)(*p[0] + 100 * *p[1]);",
+         lambda x: A[0] + 100 * B[3] if x[0] > 0 else A[2] + 100 * B[1]),
+        ("float* p[2][2] = {{a, b}, {x, a + 3}}; for (int i = 0; i < 2; ++i) for (int j = 0; j < 2; ++j)\n"
+         "  s = 3 * s + (int)p[i][j][1];", lambda x: 27 * A[1] + 9 * B[1] + 3 * int(x[1]) + A[4]),
+        ("L v[3] = {{a, 1}, {b, 2}, {a, 3}}; for (int k = 0; k < 4; ++k) v[(k + (x[k] > 0)) % 3].n += k;\n"
+         "s = (int)(v[0].p[v[0].n % 8] + 10 * v[1].p[v[1].n % 8]) + 100 * v[2].n;", lambda x: _levels(x)),
+        ("L v[2] = {{a, 1}, {b, 2}}; L w = v[x[0] > 0]; v[0] = w; s = (int)v[0].p[w.n];",
+         lambda x: B[2] if x[0] > 0 else A[1]),
+        ("struct { float* p[2]; } h; h.p[0] = a; h.p[1] = b; s = (int)h.p[x[0] > 0][3];",
+         lambda x: B[3] if x[0] > 0 else A[3]),
+        ("float* p[2] = {a, b}; int k = 0; while (k < 4) { if (x[k] > 0) { float* t = p[0]; p[0] = p[1]; p[1] = t; }\n"
+         "  s += (int)p[0][1]; ++k; }",
+         lambda x: sum((B if sum(x[: k + 1] > 0) % 2 else A)[1] for k in range(4))),
+        ("float* p[2] = {a, b}; auto flip = [&]() { float* t = p[0]; p[0] = p[1]; p[1] = t; };\n"
+         "  flip(); s = (int)p[0][3];", lambda x: B[3]),
+        ("float* p[2] = {a, b}; put(p[x[0] > 0], x); s = (int)(p[0][2] + 100 * p[1][2]);",
+         lambda x: int(A[2] + 100 * x[2] if x[0] > 0 else x[2] + 100 * B[2])),
+    ],
+)  # fmt: skip
+def test_elements_of_an_array_of_pointers_are_pointers_of_their_own(code: str, way: Way) -> None:
+    before = "struct L { float* p; int n; };\n__device__ void put(float*& p, float* x) { p = x; }"
+    check(on_device(code, before), way)
+
+
+@pytest.mark.parametrize(
+    ("code", "way"),
+    [
+        ("for (int k = 0; k < 5; ++k) add<<<1, 1>>>(p[k % 2], y);", lambda x: int(3 * x[0] + 2 * x[1])),
+        ("for (int k = 0; k < 7; ++k) { add<<<1, 1>>>(p[k % 3 == 0], y); p[0] = x + k; }",
+         lambda x: int(3 * x[1] + x[0] + x[1] + x[3] + x[4])),
+        ("for (int k = 0; k < 2; ++k) { cudaMalloc(&p[k], 8 * sizeof(float)); fill<<<1, 8>>>(p[k], 3 + k); }\n"
+         "add<<<1, 1>>>(p[0], y); for (int k = 0; k < 10; ++k) add<<<1, 1>>>(p[1], y);", lambda x: 3 + 40),
+        ("for (int k = 0; k < 2; ++k) { cudaMalloc((void**)(p + k), 32); fill<<<1, 8>>>(*(p + k), 3 + k); }\n"
+         "add<<<1, 1>>>(p[0], y); for (int k = 0; k < 10; ++k) add<<<1, 1>>>(p[1], y);", lambda x: 3 + 40),
+        ("int c = 0; for (int k = 0; k < (int)x[4]; ++k) { add<<<1, 1>>>(p[c], y); c ^= 1; }",
+         lambda x: int(2 * x[0] + x[1])),
+        ("int c = 0; while (c < 3) { add<<<1, 1>>>(p[c & 1], y); ++c; } std::swap(p[0], p[1]); add<<<1, 1>>>(p[0], y);",
+         lambda x: int(2 * x[0] + 2 * x[1])),
+        ("held[0] = x; if (x[0] > 0) held[1] = x + 2; add<<<1, 1>>>(held[1] ? held[1] : held[0], y);",
+         lambda x: int(x[2] if x[0] > 0 else x[0])),
+    ],
+)  # fmt: skip
+def test_the_host_launches_with_elements_of_an_array_of_pointers(code: str, way: Way) -> None:
+    program = f"""
+#include <utility>
+static float* held[2];
+__global__ void add(float* p, float* y) {{ y[0] += p[0]; }}
+__global__ void fill(float* p, float v) {{ p[threadIdx.x] = v; }}
+extern "C" void go(float* x, float* y, int n) {{
+  float* p[2] = {{x, x + 1}};
+  {code}
+}}
+"""
+    check(program, way)
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("float* p[2] = {a, b}; s = (int)*p[2];", "index 2 is outside the array"),
+        ("float* p[2] = {a, b}; float** q = p; s = (int)*q[1];", "where an element of it is named"),
+        ("float* p[17] = {a, b}; s = (int)p[0][0];", "of no known length up to 16"),
+        ("float* p[2][2] = {a, b, x, y}; s = (int)p[0][0][0];", "without inner braces"),
+    ],
+)
+def test_what_is_not_supported_of_arrays_of_pointers_is_said(code: str, message: str) -> None:
+    with pytest.raises(UnsupportedError, match=rf"kernel\.cu:\d+: .*{message}"):
+        translate(on_device(code))
