@@ -24,6 +24,15 @@ from fabrica_agent.records import ArrayFact, HostFacts, Placement
 POISON_LIMIT = 1 << 23
 """Numbers from here on mark elements read back from the device; all are exact in f32."""
 
+NARROW_POISON = 0x4000
+"""The same for 16-bit elements."""
+
+NARROW_LIMIT = 0x7C00
+"""Bits from here on are no finite f16."""
+
+_FILLS = (0, 0xFFFFFFFF, 0x7FC00000, 0xFFFF, 0x7E00)
+"""Zeros, all ones and NaN, of 32 and of 16 bits."""
+
 Words = npt.NDArray[np.uint32]
 
 
@@ -39,6 +48,8 @@ class _Recorder:
     reads: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     launches: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
     saved: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    narrow_reads: dict[str, int] = field(default_factory=dict)  # first number in what was read in 16 bits
+    next_narrow: int = NARROW_POISON
     inputs: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     written: set[str] = field(default_factory=set)
@@ -81,21 +92,29 @@ class _Runtime:
         held = self.recorder.copies.get(name)
         if held is not None and held[1].shape == (h, w, elements) and not _is_poison(held[1]):
             words = held[1]
+        elif "16" in str(kwargs.get("data_type", "")):
+            words = self._narrow(name, h, w, elements)
         else:
             base = POISON_LIMIT + (self._names.index(name) << 18)
             words = (base + np.arange(h * w * elements, dtype=np.int64)).astype(np.float32).view(np.uint32)
             words = words.reshape(h, w, elements)
             self.recorder.reads[name] = (h, w, elements)
-        if "16" in str(kwargs.get("data_type", "")):
-            words = np.zeros((h, w, elements), np.uint32)
         np.copyto(dest, words.ravel().view(dest.dtype).reshape(dest.shape))
+
+    def _narrow(self, name: str, h: int, w: int, elements: int) -> Words:
+        """What is read in 16 bits: a number in every element, zeros when there are too many of them."""
+        base = self.recorder.narrow_reads.setdefault(name, self.recorder.next_narrow)
+        count = h * w * elements
+        if base + count > NARROW_LIMIT:
+            return np.zeros((h, w, elements), np.uint32)
+        self.recorder.next_narrow = max(self.recorder.next_narrow, base + count)
+        self.recorder.reads[name] = (h, w, elements)
+        return np.arange(base, base + count, dtype=np.uint32).reshape(h, w, elements)
 
 
 def _is_poison(words: Words) -> bool:
     """Whether a copy only fills: all words alike."""
-    return (
-        words.size > 0 and bool((words == words.ravel()[0]).all()) and words.ravel()[0] in (0, 0xFFFFFFFF, 0x7FC00000)
-    )
+    return words.size > 0 and bool((words == words.ravel()[0]).all()) and words.ravel()[0] in _FILLS
 
 
 class _Numpy:
@@ -168,11 +187,22 @@ def _array_fact(name: str, array: npt.NDArray[Any]) -> ArrayFact:
 def _numbered(
     inputs: Mapping[str, npt.NDArray[Any]],
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, tuple[int, npt.NDArray[Any]]]]:
-    """Inputs of the same form with a number of its own in every 32-bit element; others keep their values."""
+    """Inputs of the same form with a number of its own in every element; what has too many keeps its values.
+
+    In a 16-bit element the number is in its bits. A single one keeps its value: the script may count with it.
+    """
     arrays: dict[str, npt.NDArray[Any]] = {}
     numbers: dict[str, tuple[int, npt.NDArray[Any]]] = {}
     base = 1
     for name, array in inputs.items():
+        if array.dtype.itemsize == 2 and array.size > 1 and base + array.size <= NARROW_POISON:
+            bits = np.arange(base, base + array.size, dtype=np.uint16).reshape(array.shape)
+            arrays[name] = bits.view(array.dtype)
+            numbers[name] = (base, arrays[name])
+            base += array.size
+    for name, array in inputs.items():
+        if name in arrays:
+            continue
         if array.dtype.itemsize == 4 and base + array.size < POISON_LIMIT:
             ids = np.arange(base, base + array.size, dtype=np.int64).reshape(array.shape)
             arrays[name] = ids.astype(array.dtype)
@@ -213,13 +243,14 @@ def _placement(name: str, symbol: str, shape: tuple[int, ...], base: int, words:
 
 def _output_placement(name: str, array: npt.NDArray[Any], seen: _Recorder) -> Placement | None:
     values = np.ascontiguousarray(array)
-    if values.dtype.itemsize != 4:
+    narrow = values.dtype.itemsize == 2
+    if not narrow and values.dtype.itemsize != 4:
         return None
-    ids = _decode(values.view(np.float32).ravel())
+    ids = values.view(np.uint16).ravel().astype(np.int64) if narrow else _decode(values.view(np.float32).ravel())
     for index, symbol in enumerate(seen.names):
-        if symbol not in seen.reads:
+        if symbol not in seen.reads or (symbol in seen.narrow_reads) is not narrow:
             continue
-        places = ids - POISON_LIMIT - (index << 18)
+        places = ids - (seen.narrow_reads[symbol] if narrow else POISON_LIMIT + (index << 18))
         shape = seen.reads[symbol]
         if places.size and (places >= 0).all() and (places < np.prod(shape)).all():
             ys, xs, offsets = np.unravel_index(places.astype(np.int64), shape)

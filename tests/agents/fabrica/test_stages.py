@@ -77,6 +77,45 @@ def test_a_vector_spread_over_pes_counts_as_rows() -> None:
     assert x.x == (0, 0, 1, 0)
 
 
+NARROW = """
+import sys
+import numpy as np
+from cerebras.sdk.runtime.sdkruntimepybind import MemcpyDataType, MemcpyOrder, SdkRuntime
+
+HOW = dict(data_type=MemcpyDataType.MEMCPY_16BIT, order=MemcpyOrder.ROW_MAJOR, streaming=False, nonblock=False)
+
+def make_inputs():
+    random = np.random.default_rng(0)
+    return {"x": random.standard_normal((3, 2)).astype(np.float16), "k": random.integers(-9, 9, 4).astype(np.int16)}
+
+def main():
+    inputs = dict(np.load("in")) if "--inputs" in sys.argv else make_inputs()
+    device = SdkRuntime("out")
+    for name, data in (("x", inputs["x"].T), ("k", np.tile(inputs["k"], (2, 1)))):
+        words = np.ascontiguousarray(data).view(np.uint16).astype(np.uint32)
+        device.memcpy_h2d(device.get_id(name), words.ravel(), 0, 0, 2, 1, data.shape[1], **HOW)
+    device.launch("main")
+    y, z = np.zeros(6, np.uint32), np.zeros(2, np.uint32)
+    device.memcpy_d2h(y, device.get_id("y"), 0, 0, 2, 1, 3, **HOW)
+    device.memcpy_d2h(z, device.get_id("z"), 0, 0, 2, 1, 1, **HOW)
+    y, z = (a.astype(np.uint16) for a in (y, z))
+    np.savez("out", y=y.view(np.float16).reshape(2, 3).T, z=z.view(np.int16))
+"""
+
+
+def test_elements_of_16_bits_are_followed_too() -> None:
+    facts = observe(NARROW, {})
+    assert facts.problem is None
+    places = {p.array: p for p in facts.placements}
+    assert set(places) == {"x", "k", "y", "z"}
+    # Rows of x and y go along the PEs' arrays, columns to the PEs; all PEs hold k; each PE gives one element of z.
+    for name in ("x", "y"):
+        assert (places[name].shape, places[name].symbol, places[name].length) == ((3, 2), name, 3)
+        assert (places[name].x, places[name].y, places[name].offset) == ((0, 0, 1), (0, 0, 0), (0, 1, 0))
+    assert (places["k"].x, places["k"].offset) == (None, (0, 1))
+    assert (places["z"].x, places["z"].offset) == ((0, 1), (0, 0))
+
+
 def test_inputs_made_of_parts_are_seen_as_a_whole() -> None:
     """As a task's runner, but its dictionary of arrays is put together from a smaller one."""
     task = load_task("SAXPY-1PE")
