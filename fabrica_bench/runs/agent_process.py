@@ -38,8 +38,11 @@ from fabrica_bench.toolchains.processes import (
     scrubbed_environment,
 )
 from fabrica_bench.toolchains.seccomp import describe_calls
+from fabrica_bench.toolchains.space import SpaceLimits, space_watched
 
 AGENT_LIMITS: Final = Limits(cpu_s=3600, address_space=16 << 30, file_size=256 << 20, processes=64, open_files=256)
+
+AGENT_SPACE: Final = SpaceLimits()
 
 START_DEADLINE_S: Final = 60.0
 """Importing plug-ins takes about a second; a busy machine gets more."""
@@ -93,7 +96,8 @@ def option_variable(name: str) -> str:
 
 def agent_isolation() -> dict[str, str]:
     """What confines an agent's process."""
-    return isolation_report(AGENT_LIMITS, confinement=describe_confinement(network=True), calls=describe_calls())
+    report = isolation_report(AGENT_LIMITS, confinement=describe_confinement(network=True), calls=describe_calls())
+    return {**report, "space": AGENT_SPACE.describe()}
 
 
 def describe_agent(name: str, options: Mapping[str, str] | None = None, model: str | None = None) -> AgentFacts:
@@ -139,6 +143,7 @@ def run_agent(
     gate: ModelGate | None = None,
     examples: ExampleCall = list,
     profile: ProfileCall = no_profile,
+    space: SpaceLimits = AGENT_SPACE,
 ) -> AgentAnswer:
     """Let an agent translate one task.
 
@@ -154,6 +159,7 @@ def run_agent(
         gate: Answers model calls; None when there is no model.
         examples: Does the work of `AgentTools.examples`.
         profile: Does the work of `AgentTools.profile`.
+        space: What its folder may take.
 
     Raises:
         AgentFailure: It crashed, broke the protocol, or exceeded its wall limit and was killed.
@@ -162,8 +168,19 @@ def run_agent(
     desk = _Desk(budget, deadline, call, gate, examples, profile)
     with private_folder("fabrica-agent-") as folder:
         try:
-            with _start(folder, options or {}, seed, desk.model) as link:
-                return _session(link, name, view, budget, deadline, desk, log)
+            with (
+                _start(folder, options or {}, seed, desk.model) as link,
+                space_watched(link.child, folder, space) as excess,
+            ):
+                try:
+                    answer = _session(link, name, view, budget, deadline, desk, log)
+                except AgentFailure as failure:
+                    if (reason := excess()) is None:
+                        raise
+                    raise AgentFailure(reason) from failure
+                if (reason := excess()) is not None:
+                    raise AgentFailure(reason)
+                return answer
         finally:
             if inspect is not None:
                 inspect(folder)

@@ -299,6 +299,10 @@ class ChildProcess:
     def running(self) -> bool:
         return self.popen.poll() is None
 
+    def members(self) -> set[int]:
+        """The processes of its tree that live, itself included."""
+        return {self.pid, *_descendants(self.pid, self._token)}
+
     def kill(self) -> int:
         """Kill the tree and wait until it is gone.
 
