@@ -155,3 +155,72 @@ def test_an_empty_struct_is_no_ending_of_a_message(tmp_path: Path, capfd: pytest
     assert "what follows a message is .{ .activate = id }, .{ .unblock = id } or {}" in text
     assert text.count("error:") == 1
     assert "pe.csl" in text
+
+
+# Two PEs swap half-precision and 16-bit integer buffers; what lies behind the received elements must stay as it was.
+HALVES = (
+    PE_HEAD
+    + """
+const position = @import_module("<layout>");
+const mp = @import_module("<message_passing>", .{ .input_queue_id = 2, .output_queue_id = 3, .enable_asserts = true });
+const integers_id = @get_local_task_id(10);
+const floats_id = @get_local_task_id(11);
+var box = [8]i16{ 1, -2, 3, -4, 5, -6, 7, -8 };
+var got = @constants([8]i16, 99);
+var floats = [4]f16{ 0.5, -1.5, 2.5, 6.0 };
+var got_floats = @constants([4]f16, 9.0);
+var one: i16 = 77;
+var box_ptr: [*]i16 = &box;
+var got_ptr: [*]i16 = &got;
+var floats_ptr: [*]f16 = &floats;
+var got_floats_ptr: [*]f16 = &got_floats;
+fn main() void {
+  const other = 1 - position.get_x_coord();
+  box[0] += @as(i16, other) * 10;
+  mp.recv_message(&got, .{ .activate = integers_id });
+  mp.send_message(other, 0, &box, 5, {});
+}
+task integers() void {
+  const other = 1 - position.get_x_coord();
+  mp.recv_message(got_floats_ptr, .{ .activate = floats_id });
+  mp.send_message(other, 0, floats_ptr, 3, {});
+}
+task floats_came() void { sys_mod.unblock_cmd_stream(); }
+comptime {
+  mp.init();
+  @bind_local_task(integers, integers_id);
+  @bind_local_task(floats_came, floats_id);
+  @export_symbol(got_ptr, "got");
+  @export_symbol(got_floats_ptr, "got_floats");
+  @export_symbol(main);
+}
+"""
+)
+
+
+def halves(folder: Path, code: str = HALVES) -> Path:
+    layout = uniform_layout(2, 1, {"got": "[*]i16", "got_floats": "[*]f16"})
+    return compile_files(folder, {"layout.csl": layout, "pe.csl": code}, "wse3", (2, 1))
+
+
+def test_buffers_of_16_bit_elements_travel_an_element_per_word_and_the_library_may_be_initialised_at_comptime(
+    tmp_path: Path,
+) -> None:
+    host = Host(halves(tmp_path), (2, 1))
+    host.launch("main")
+    got, floats = host.get("got", 8, np.int16), host.get("got_floats", 4, np.float16)
+    host.stop()
+    assert got[0].tolist() == [[1, -2, 3, -4, 5, 99, 99, 99], [11, -2, 3, -4, 5, 99, 99, 99]]
+    assert floats[0].tolist() == [[0.5, -1.5, 2.5, 9.0]] * 2
+
+
+def test_a_buffer_of_bytes_is_refused_where_the_program_calls(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    wrong = HALVES.replace("var box = [8]i16{ 1, -2, 3, -4, 5, -6, 7, -8 }", "var box = @constants([8]u8, 1)")
+    with pytest.raises(AssertionError):
+        halves(tmp_path, wrong.replace("box[0] += @as(i16, other) * 10;", "").replace("var box_ptr: [*]i16 = &box;", ""))
+    text = capfd.readouterr().err
+    assert "a buffer holds numbers of 16 or 32 bits" in text
+    assert "in the call of 'send_message' here" in text
+    assert "pe.csl" in text

@@ -260,7 +260,7 @@ def range_bound(call: Call) -> Value:
 
 
 #: Intrinsics that top-level comptime code of a PE may use: they set what a PE starts with.
-_SETTINGS = frozenset({"task_priority", "main_priority", "control_transform_mask"})
+_SETTINGS = frozenset({"task_priority", "main_priority", "control_transform_mask", "message_open"})
 
 
 @builtin("__intrinsic", args=4, contexts="TR")

@@ -288,6 +288,8 @@ class FnInstance:
     result: t.Type
     address_taken: frozenset[str]
     origin: ast.Span
+    #: whose code holds the call at `origin`; None for top-level code
+    asked_by: FnInstance | None = field(default=None)
     lowered: ir.Function | None = field(default=None)
     #: False while only folded calls ask for it: analysed for its errors, but no code of the program
     is_needed: bool = False
@@ -400,7 +402,7 @@ def request(
     count = unit.function_names.get(base, 0)
     unit.function_names[base] = count + 1
     name = base if count == 0 else f"{base}${count}"
-    instance = FnInstance(name, function, plans, result, found.address_taken, span)
+    instance = FnInstance(name, function, plans, result, found.address_taken, span, unit.lowering)
     if len(unit.functions) >= limits.FUNCTIONS:
         message = f"the program of a PE has more than {limits.FUNCTIONS} functions, instances included"
         fail(span, message, "does a generic function call itself with ever new comptime arguments?")
@@ -449,12 +451,22 @@ def lower_instance(unit: Unit, instance: FnInstance) -> None:
     try:
         _lower(unit, instance)
     except CslError as problem:
-        # What is wrong with a generic or library function is often the call that asked for it.
-        if signature(unit, instance.function).is_generic or decl.span.file.is_system:
-            raise called_from(problem, decl.name, instance.origin) from None
-        raise
+        raise _asked_for(unit, problem, instance) from None
     finally:
         unit.lowering = None
+
+
+def _asked_for(unit: Unit, problem: CslError, instance: FnInstance) -> CslError:
+    """The same errors with the calls that asked for an instance: what is wrong with a generic or library function is
+    often the call, and if that stands in such a function too, the call of that one."""
+    asker: FnInstance | None = instance
+    while asker is not None:
+        decl = asker.function.decl
+        if not (signature(unit, asker.function).is_generic or decl.span.file.is_system):
+            break
+        problem = called_from(problem, decl.name, asker.origin)
+        asker = asker.asked_by
+    return problem
 
 
 def _lower(unit: Unit, instance: FnInstance) -> None:

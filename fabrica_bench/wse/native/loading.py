@@ -325,8 +325,10 @@ class LoadedProgram:
                 self.memory[rows, variable.address : end] = np.frombuffer(variable.init, dtype=np.uint8)
 
     def _fill_registers(self, context: ImageContext, image: ir.Image, rows: npt.NDArray[np.int64]) -> None:
-        if image.settings:
-            raise NativeUnsupported("priorities and masks that are set at comptime")
+        for name, _ in image.settings:
+            raise NativeUnsupported(
+                "<message_passing>" if name == "message_open" else "priorities and masks that are set at comptime"
+            )
         structs = self.lib.structs
         count = DSR_COUNT
         dsrs = Records(structs["Dsr"], count * len(rows))
