@@ -137,7 +137,9 @@ class ExpressionParser(TokenCursor):
     def field_access(self, base: ast.Expr, start: int) -> ast.FieldAccess:
         self.advance()
         hint = None
-        if isinstance(base, ast.IntLit) and base.span.end == self.previous.start:
+        if self.kind == ".":
+            hint = "CSL has no '..'; a counted loop is `for (@range(u16, n)) |i| { ... }`"
+        elif isinstance(base, ast.IntLit) and base.span.end == self.previous.start:
             hint = f"a float literal needs digits on both sides of the point: '{base.value}.0'"
         elif self.kind == "{":
             hint = "write `T { .field = value }` without '.' after the type, or `.{ ... }` without a type"

@@ -393,8 +393,11 @@ class ProcessingElement(Ports):
         """Occupy a microthread."""
         other = self.threads.get(number)
         if other is not None:
+            remedy = "a queue of another number" if self.is_wse2 else "another .ut_id"
             raise self.fault(
-                f"microthread {number} is still running @{other.name} ({self.describe(other.loc)})", {"ut": number}
+                f"microthread {number} is still running @{other.name} ({self.describe(other.loc)}): start this when "
+                f"that has ended, or give one of them {remedy}",
+                {"ut": number},
             )
         self.threads[number] = op
 

@@ -26,10 +26,19 @@ VECTOR = "var x = @zeros([8]f32); const d = @get_dsd(mem1d_dsd, .{ .tensor_acces
         ("var p: *f32 = &x;", "point to an element with &a[0]"),
         ("var k: u16 = 3; var a = @zeros([k]f32);", "'const' or 'param'"),
         ("@activate(later);", "give the id that @bind_local_task binds it to"),
+        ("for (0..4) |i| { x[i] = 1.0; }", "`for (@range(u16, n)) |i| { ... }`"),
+        ("var k: u16 = 3; while (k) { k -= 1; }", "compare it with zero: '!= 0'"),
+        ("if (x[0]) { x[1] = 0.0; }", "compare it with zero: '!= 0.0'"),
+        ("var k: u16 = 3; if (!k) { x[1] = 0.0; }", "compare it with zero: '== 0'"),
+        ("var k: u16 = 3; if (k and x[0] > 1.0) { x[1] = 0.0; }", "compare it with zero: '!= 0'"),
+        ("var k: f32 = 1; x[0] = k;", "write a literal as a float, '1.0'"),
+        ("if (x[0] == 1) { x[1] = 0.0; }", "write the literal as a float"),
+        ("for (@range(u16, 3)) |i| { i = 2; }", "a parameter or loop variable can't change"),
+        ("set(&x[0]);", "write 'p.* = ...'"),
     ],
 )
 def test_the_message_names_the_remedy(body: str, remedy: str, tmp_path: Path) -> None:
-    before = f"{VECTOR}task later() void {{}}\n"
+    before = f"{VECTOR}task later() void {{}}\nfn set(p: *f32) void {{ p = 3.0; }}\n"
     with pytest.raises(CslError) as caught:
         compile_body(tmp_path, f"{before}fn main() void {{ {body} }}")
     (diagnostic,) = caught.value.diagnostics

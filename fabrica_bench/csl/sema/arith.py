@@ -117,9 +117,7 @@ def _operand_type(frame: Frame, op: str, a: Value, b: Value, span: ast.Span) -> 
     if a.type == b.type:
         return a.type
     if t.is_integer(a.type) != t.is_integer(b.type):
-        literal = t.COMPTIME_INT in (a.type, b.type)
-        hint = "write the literal as a float, or convert with @as" if literal else "convert one side with @as"
-        fail(span, f"expected type '{a.type.name}', got: '{b.type.name}'", hint)
+        fail(span, f"expected type '{a.type.name}', got: '{b.type.name}'", _mixed_hint(a, b))
     return peer_type(frame, (a, b), span)
 
 
@@ -260,8 +258,13 @@ def compare(
 
 def _compare_type(frame: Frame, a: Value, b: Value, span: ast.Span) -> t.Type:
     if t.is_numeric(a.type) and t.is_numeric(b.type) and t.is_integer(a.type) != t.is_integer(b.type):
-        fail(span, f"expected type '{a.type.name}', got: '{b.type.name}'", "convert one side with @as")
+        fail(span, f"expected type '{a.type.name}', got: '{b.type.name}'", _mixed_hint(a, b))
     return peer_type(frame, (a, b), span)
+
+
+def _mixed_hint(a: Value, b: Value) -> str:
+    literal = t.COMPTIME_INT in (a.type, b.type)
+    return "write the literal as a float, or convert with @as" if literal else "convert one side with @as"
 
 
 def _has_equality(type_: t.Type) -> bool:
@@ -284,7 +287,8 @@ def unary(frame: Frame, op: str, value: Value, span: ast.Span) -> Value:
     type_ = value.type
     if op == "!":
         if type_ != t.BOOL:
-            fail(span, f"operator '!' needs type 'bool', got: '{type_.name}'")
+            hint = "compare it with zero: '== 0'" if t.is_integer(type_) else None
+            fail(span, f"operator '!' needs type 'bool', got: '{type_.name}'", hint)
         if isinstance(value, Const):
             return bool_value(not value.data)
         return _emit_unary(frame, ir.Not, type_, value, span)

@@ -26,7 +26,10 @@ def mismatch(value: Value, type_: t.Type, span: ast.Span) -> None:
             hint = f"point to an element with &a[0], or to the array with '{source.name}' or '[*]...'"
         fail(span, f"cannot coerce '{source.name}' to '{type_.name}'", hint)
     if (t.is_numeric(source) and t.is_numeric(type_)) or (isinstance(source, t.EnumType) and t.is_numeric(type_)):
-        hint = f"convert explicitly with @as({type_.name}, ...)"
+        if isinstance(value, Const) and source == t.COMPTIME_INT and t.is_float(type_):
+            hint = f"write a literal as a float, '{value.data}.0', or convert with @as({type_.name}, ...)"
+        else:
+            hint = f"convert explicitly with @as({type_.name}, ...)"
     elif isinstance(type_, t.PointerType) and source != t.VOID and not source.is_comptime_only:
         hint = "take the address of a variable with '&'"
     elif isinstance(source, t.IdType) and t.is_numeric(type_):

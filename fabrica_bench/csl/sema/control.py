@@ -12,7 +12,7 @@ from fabrica_bench.csl.diagnostics import CslError, Diagnostic
 from fabrica_bench.csl.sema import limits, lower
 from fabrica_bench.csl.sema.coerce import coerce, peer_type
 from fabrica_bench.csl.sema.dispatch import STATEMENTS, expression, statement
-from fabrica_bench.csl.sema.errors import fail
+from fabrica_bench.csl.sema.errors import fail, truth_hint
 from fabrica_bench.csl.sema.frame import BreakSignal, ContinueSignal, Frame, ReturnSignal, Scope
 from fabrica_bench.csl.values import UNKNOWN, VOID_VALUE, Const, Rt, Value, const_key
 
@@ -236,7 +236,8 @@ def run_if(frame: Frame, node: ast.If, hint: t.Type | None, *, discard: bool) ->
 def _if(frame: Frame, node: ast.If, hint: t.Type | None, discard: bool) -> Value:
     cond = frame.expr(node.cond, t.BOOL)
     if cond.type != t.BOOL:
-        fail(node.cond.span, f"the condition of 'if' must be of type 'bool', got: '{cond.type.name}'")
+        message = f"the condition of 'if' must be of type 'bool', got: '{cond.type.name}'"
+        fail(node.cond.span, message, truth_hint(cond.type))
     if isinstance(cond, Const):
         taken = node.then if cond.data else node.otherwise
         return VOID_VALUE if taken is None else branch_value(frame, taken, hint, discard)

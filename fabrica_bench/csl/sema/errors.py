@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from fabrica_bench.csl import ast
+from fabrica_bench.csl import types as t
 from fabrica_bench.csl.diagnostics import CslError, Diagnostic, Severity
 
 Note = tuple[str, ast.Span]
@@ -34,6 +35,13 @@ def noted(problem: CslError, text: str, span: ast.Span) -> CslError:
             for entry in problem.diagnostics
         ]
     )
+
+
+def truth_hint(type_: t.Type) -> str | None:
+    """What to write where a number stands for true or false."""
+    if t.is_numeric(type_):
+        return f"compare it with zero: '!= {'0' if t.is_integer(type_) else '0.0'}'"
+    return "compare it with '==' or '!='" if isinstance(type_, t.EnumType) else None
 
 
 def already_reported() -> CslError:

@@ -11,7 +11,7 @@ from fabrica_bench.csl.builtins.registry import run_builtin
 from fabrica_bench.csl.sema import access, arith, limits, places
 from fabrica_bench.csl.sema.coerce import make_struct
 from fabrica_bench.csl.sema.dispatch import expression
-from fabrica_bench.csl.sema.errors import fail
+from fabrica_bench.csl.sema.errors import fail, truth_hint
 from fabrica_bench.csl.values import (
     VOID_VALUE,
     Const,
@@ -135,7 +135,7 @@ def short_circuit(frame: Frame, node: ast.Binary, evaluate: Callable[[ast.Expr, 
 
 def _bool(value: Value, node: ast.Expr, op: str) -> Value:
     if value.type != t.BOOL:
-        fail(node.span, f"operator '{op}' needs type 'bool', got: '{value.type.name}'")
+        fail(node.span, f"operator '{op}' needs type 'bool', got: '{value.type.name}'", truth_hint(value.type))
     return value
 
 

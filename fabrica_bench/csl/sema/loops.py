@@ -10,7 +10,7 @@ from fabrica_bench.csl import types as t
 from fabrica_bench.csl.sema import access, components, limits, lower, places
 from fabrica_bench.csl.sema.control import Target, check_label
 from fabrica_bench.csl.sema.dispatch import statement
-from fabrica_bench.csl.sema.errors import fail
+from fabrica_bench.csl.sema.errors import fail, truth_hint
 from fabrica_bench.csl.sema.frame import BreakSignal, ContinueSignal, Frame, Scope
 from fabrica_bench.csl.values import Const, Rt, Value, int_value
 
@@ -319,7 +319,8 @@ def run_while(frame: Frame, node: ast.While) -> None:
 def _condition(frame: Frame, node: ast.While) -> Value:
     value = frame.expr(node.cond, t.BOOL)
     if value.type != t.BOOL:
-        fail(node.cond.span, f"the condition of 'while' must be of type 'bool', got: '{value.type.name}'")
+        message = f"the condition of 'while' must be of type 'bool', got: '{value.type.name}'"
+        fail(node.cond.span, message, truth_hint(value.type))
     return value
 
 

@@ -122,12 +122,19 @@ def assign(frame: Frame, node: ast.Assign) -> None:
 def _target(frame: Frame, node: ast.Expr) -> places.Place:
     place = places.place_of(frame, node)
     if isinstance(place, places.ValuePlace | places.ConstPlace):
-        fail(node.span, "cannot assign to a constant", _constant_hint(node))
+        fail(node.span, "cannot assign to a constant", _constant_hint(frame, node, place.type))
     return place
 
 
-def _constant_hint(node: ast.Expr) -> str | None:
-    return f"declare '{node.name}' with 'var'" if isinstance(node, ast.Ident) else None
+def _constant_hint(frame: Frame, node: ast.Expr, type_: t.Type) -> str | None:
+    if not isinstance(node, ast.Ident):
+        return None
+    name = node.name
+    if frame.scope.find(name) is None:
+        return f"declare '{name}' with 'var'"
+    if isinstance(type_, t.PointerType) and not type_.is_const and not type_.is_many:
+        return f"to change what it points to, write '{name}.* = ...'"
+    return f"declare '{name}' with 'var'; a parameter or loop variable can't change, but a 'var' copy of it can"
 
 
 # ----------------------------------------------------------------------------------------- expression statements
