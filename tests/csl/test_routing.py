@@ -128,3 +128,26 @@ def test_routes_made_at_run_time_are_not_judged(tmp_path: Path) -> None:
     """
     )
     assert messages(tmp_path, layout(), pe) == []
+
+
+def test_routes_of_a_color_that_no_code_is_sure_to_use_are_a_warning(tmp_path: Path) -> None:
+    idle = PE.replace("if (sends)", "if (false)")
+    guarded = PE.replace("if (sends)", "if (role == 1)") + "var role: u16 = 0;"
+    for pe in (idle, guarded):
+        assert messages(tmp_path, layout("0: RAMP -> EAST", "1: EAST -> RAMP"), pe) == [
+            "PE (0, 0) sends color 3 EAST, where PE (1, 0) does not receive it"
+        ]
+        assert messages(tmp_path, layout("0: RAMP -> EAST"), pe)[-1:] == [
+            "color 3 is sent by PE (0, 0), but delivered to no PE"
+        ]
+    assert layout_errors(tmp_path, layout("0: RAMP -> EAST", "1: EAST -> RAMP"), PE, memcpy=False) == [
+        "PE (0, 0) sends color 3 EAST, where PE (1, 0) does not receive it"
+    ]
+
+
+def test_descriptors_made_at_run_time_may_be_of_every_color_of_their_program(tmp_path: Path) -> None:
+    made = "if (sends) { count += 1; @mov32(@set_dsd_length(out, count), 1); }"
+    pe = PE.replace("if (sends) { @mov32(out, 1); }", made) + "var count: u16 = 0;"
+    assert layout_errors(tmp_path, layout("0: RAMP -> EAST", "1: EAST -> RAMP"), pe, memcpy=False) == [
+        "PE (0, 0) sends color 3 EAST, where PE (1, 0) does not receive it"
+    ]

@@ -117,6 +117,18 @@ def descriptors(instr: ir.Instr) -> Iterator[ir.Dsd]:
             yield operand.value
 
 
+def has_unknown_descriptor(instr: ir.Instr) -> bool:
+    """Whether an operand is a DSD that only run time knows."""
+    arguments: list[ir.DsdArg | None] = []
+    if isinstance(instr, ir.DsdOp):
+        arguments = [*instr.sources, instr.dest]
+    elif isinstance(instr, ir.MapOp):
+        arguments = [*instr.inputs, instr.output]
+    elif isinstance(instr, ir.LoadDsr):
+        return not isinstance(instr.dsd, ir.Imm)
+    return any(arg is not None and arg.kind == "dsd" and not isinstance(arg.value, ir.Imm) for arg in arguments)
+
+
 def _unbound_activations(unit: Unit, bound: set[int] | frozenset[int], instructions: list[ir.Instr]) -> None:
     """Activating an id that no task is bound to does nothing."""
     for instr in instructions:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from fabrica_bench.csl import ir
 from fabrica_bench.csl.diagnostics import Diagnostic, Severity
-from fabrica_bench.csl.sema.checks import descriptors
+from fabrica_bench.csl.sema.checks import descriptors, has_unknown_descriptor
 
 if TYPE_CHECKING:
     from fabrica_bench.csl.sema.routing import Routes
+    from fabrica_bench.csl.sema.unit import BoundTask
 
 Place = tuple[int, int]
 
@@ -46,6 +47,39 @@ def errors_of_use(routes: Routes, numbers: Sequence[int], unjudged: set[int]) ->
             if key not in seen:
                 seen.add(key)
                 yield problem
+
+
+def surely_used(routes: Routes, direction: str) -> set[int]:
+    """Colors that code sends (`direction` "output") or receives ("input") on without a run-time condition, in a task or
+    exported function of any program. A descriptor made at run time may be of every color that its program could use."""
+    found: set[int] = set()
+    for unit, image in routes.images:
+        is_wse2 = unit.session.arch == "wse2"
+        bound = {init.queue: init.color for init in image.queues if init.direction == direction}
+        if direction == "input":
+            found |= {color for task in unit.pe_state.tasks if (color := _task_color(task, is_wse2, bound)) is not None}
+        everything = set(range(_FIRST_SYSTEM_COLOR)) if is_wse2 else set(bound.values())
+        begins = [symbol.target for symbol in image.exports.values() if symbol.kind == "fn"]
+        certain = CertainCode(image, begins + [task.fn for task in image.tasks])
+        for function, index, instr in _instructions(image):
+            if isinstance(instr, ir.Intrinsic) and instr.name == "rebind_queue" and instr.text == direction:
+                found |= set(range(_FIRST_SYSTEM_COLOR))
+            colors = {
+                dsd.color if is_wse2 else bound.get(dsd.queue, -1)
+                for dsd in descriptors(instr)
+                if dsd.kind == ("fabin" if direction == "input" else "fabout")
+            }
+            if has_unknown_descriptor(instr):
+                colors |= everything
+            if colors - found and (function is None or certain.runs(function, index)):
+                found |= colors
+    return found
+
+
+def _task_color(task: BoundTask, is_wse2: bool, bound: dict[int, int]) -> int | None:
+    if task.kind != "data":
+        return None
+    return task.id if is_wse2 else bound.get(task.id)
 
 
 class _Use:

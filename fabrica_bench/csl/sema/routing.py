@@ -11,19 +11,20 @@ without a message. The rules here are the strictest that all published programs 
 5. Code that sends or receives, and a data task, has the RAMP of its color (`route_use`).
 
 What run-time code reconfigures is left out, colors that start in teardown or are swapped too, and so is what another
-switch position makes good.
+switch position makes good. The first four are warnings where no code is sure to use the color that way: routes that
+carry nothing do no harm, as those of a program for one PE whose neighbors are there in larger ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from fabrica_bench.csl import ast, ir
 from fabrica_bench.csl.diagnostics import CslError, Diagnostic, Severity
 from fabrica_bench.csl.sema.checks import instructions_of
-from fabrica_bench.csl.sema.route_use import errors_of_use
+from fabrica_bench.csl.sema.route_use import errors_of_use, surely_used
 
 if TYPE_CHECKING:
     from fabrica_bench.csl.sema.unit import Unit
@@ -110,18 +111,40 @@ def check_routes(routes: Routes) -> None:
                     unjudged.add(color)
     for unit, _ in routes.images:  # a library knows its channels, also those that are modelled without routes
         unjudged |= {color for color, span in unit.pe_state.local_color_spans.items() if span.file.is_system}
-    errors = list(_broken_links(routes, rerouted, unjudged))
+    problems = list(_broken_links(routes, rerouted, unjudged))
     if not any(rerouted):
-        errors += _colors_without_end(routes, unjudged)
-        errors += _circles(routes, unjudged)
+        problems += _colors_without_end(routes, unjudged)
+        problems += _circles(routes, unjudged)
         _without_feeder(routes, unjudged)
+    errors = list(_serious(routes, problems))
     judged = [number for number, reroutes in enumerate(rerouted) if not reroutes]
     errors += errors_of_use(routes, judged, unjudged)
     if errors:
         raise CslError(errors)
 
 
-def _broken_links(routes: Routes, rerouted: list[bool], unjudged: set[int]) -> Iterator[Diagnostic]:
+class Problem(NamedTuple):
+    """A mistake in the routes of a color. `hurts`: who is harmed by it, what sends ("output") or receives ("input")."""
+
+    color: int
+    hurts: Literal["input", "output"]
+    diagnostic: Diagnostic
+
+
+def _serious(routes: Routes, problems: Sequence[Problem]) -> Iterator[Diagnostic]:
+    """The problems of colors that are used; warn of the others."""
+    used: dict[str, set[int]] = {}
+    for problem in problems:
+        if problem.hurts not in used:
+            used[problem.hurts] = surely_used(routes, problem.hurts) | set(routes.streams)
+        found = problem.diagnostic
+        if problem.color in used[problem.hurts]:
+            yield found
+        else:
+            routes.images[0][0].session.warn(found.span, found.message, found.hint)
+
+
+def _broken_links(routes: Routes, rerouted: list[bool], unjudged: set[int]) -> Iterator[Problem]:
     """Wavelets leave a PE in a direction in which nobody takes them."""
     first: dict[tuple[int, Heading, bool], tuple[int, int]] = {}
     count: dict[tuple[int, Heading, bool], int] = {}
@@ -150,22 +173,19 @@ def _broken_links(routes: Routes, rerouted: list[bool], unjudged: set[int]) -> I
         span = routes.span(x, y, color)
         if inside:
             target_name = f"PE ({x + heading.step[0]}, {y + heading.step[1]})"
-            yield Diagnostic(
-                Severity.ERROR,
-                f"PE ({x}, {y}){more} sends color {color} {heading.name}, where {target_name} does not receive it",
-                span,
-                f"add {heading.opposite_name} to the 'rx' of the color there",
-            )
+            message = f"PE ({x}, {y}){more} sends color {color} {heading.name}, where {target_name} does not receive it"
+            hint = f"add {heading.opposite_name} to the 'rx' of the color there"
+            yield Problem(color, "output", Diagnostic(Severity.ERROR, message, span, hint))
             continue
         message = f"color {color} leaves the rectangle: PE ({x}, {y}){more} sends it {heading.name}"
         if routes.memcpy:
             routes.images[0][0].session.remark(span, message, "nobody receives there: these wavelets are lost")
         else:
             hint = f"nobody receives there: take {heading.name} out of its 'tx'"
-            yield Diagnostic(Severity.ERROR, message, span, hint)
+            yield Problem(color, "output", Diagnostic(Severity.ERROR, message, span, hint))
 
 
-def _colors_without_end(routes: Routes, unjudged: set[int]) -> Iterator[Diagnostic]:
+def _colors_without_end(routes: Routes, unjudged: set[int]) -> Iterator[Problem]:
     """A color reaches PEs, but no PE and no host stream injects wavelets; or the reverse."""
     sources: dict[int, tuple[int, int]] = {}
     sinks: dict[int, tuple[int, int]] = {}
@@ -179,20 +199,14 @@ def _colors_without_end(routes: Routes, unjudged: set[int]) -> Iterator[Diagnost
     settled = set(routes.streams) | unjudged
     for color, (x, y) in sinks.items():
         if color not in sources and color not in settled:
-            yield Diagnostic(
-                Severity.ERROR,
-                f"color {color} is delivered to PE ({x}, {y}), but no PE sends it",
-                routes.span(x, y, color),
-                "the sender's route needs RAMP in its 'rx'",
-            )
+            message = f"color {color} is delivered to PE ({x}, {y}), but no PE sends it"
+            hint = "the sender's route needs RAMP in its 'rx'"
+            yield Problem(color, "input", Diagnostic(Severity.ERROR, message, routes.span(x, y, color), hint))
     for color, (x, y) in sources.items():
         if color not in sinks and color not in settled:
-            yield Diagnostic(
-                Severity.ERROR,
-                f"color {color} is sent by PE ({x}, {y}), but delivered to no PE",
-                routes.span(x, y, color),
-                "the receiver's route needs RAMP in its 'tx'",
-            )
+            message = f"color {color} is sent by PE ({x}, {y}), but delivered to no PE"
+            hint = "the receiver's route needs RAMP in its 'tx'"
+            yield Problem(color, "output", Diagnostic(Severity.ERROR, message, routes.span(x, y, color), hint))
 
 
 def _without_feeder(routes: Routes, unjudged: set[int]) -> None:
@@ -218,18 +232,15 @@ def _without_feeder(routes: Routes, unjudged: set[int]) -> None:
                 routes.images[0][0].session.warn(routes.span(x, y, color), message)
 
 
-def _circles(routes: Routes, unjudged: set[int]) -> Iterator[Diagnostic]:
+def _circles(routes: Routes, unjudged: set[int]) -> Iterator[Problem]:
     """A route leads back to a link that it has taken: its wavelets never leave, and soon block each other."""
     colors = {color for row in routes.colors for configs in row for color in configs} - unjudged
     for color in sorted(colors):
         place = _circle(routes, color)
         if place is not None:
-            yield Diagnostic(
-                Severity.ERROR,
-                f"the route of color {color} is a circle through PE ({place[0]}, {place[1]})",
-                routes.span(*place, color),
-                "wavelets in it never stop: interrupt it at one PE",
-            )
+            message = f"the route of color {color} is a circle through PE ({place[0]}, {place[1]})"
+            hint = "wavelets in it never stop: interrupt it at one PE"
+            yield Problem(color, "output", Diagnostic(Severity.ERROR, message, routes.span(*place, color), hint))
 
 
 def _circle(routes: Routes, color: int) -> tuple[int, int] | None:
