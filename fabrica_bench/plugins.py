@@ -237,7 +237,8 @@ class ProviderFailed(AgentGaveUp):
     """Raised by an agent whose model provider failed: no answer, refused credentials, an exhausted quota.
 
     The attempt is then nobody's failure but the provider's: it is tried again, reported apart, and owed when the run is
-    continued. The same reasons several times in a row stop the run.
+    continued. The same reasons several times in a row stop the run. Only for a provider that the agent asks itself: how
+    the one behind `AgentTools.complete` did is known to the harness.
 
     Args:
         reasons: What the provider said, without anything that differs from call to call.

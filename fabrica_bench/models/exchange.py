@@ -10,10 +10,12 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from fabrica_bench.models.provider import Notice, check_answer, no_notice
+from fabrica_bench.models.provider import Notice, ProviderError, check_answer, no_notice
 from fabrica_bench.plugins import ModelError, ModelReply, ModelRequest
 
 POLL_S: Final = 0.2
+PATIENCE_S: Final = 300.0
+"""Who waited so long in vain was let down by who was to answer."""
 
 
 class Exchange:
@@ -40,9 +42,12 @@ class Exchange:
         question = self._write(request)
         answer = question.with_name(question.name.replace(".request.", ".answer."))
         notice(f"waiting for {answer}")
+        begin = time.monotonic()
         while not answer.exists():
             if time.monotonic() > deadline:
-                raise ModelError(f"no answer in time; {answer} was to be written beside {question.name}")
+                late = time.monotonic() - begin < PATIENCE_S  # asked so late that nobody could have answered
+                kind = ModelError if late else ProviderError
+                raise kind(f"no answer in time; {answer} was to be written beside {question.name}")
             time.sleep(POLL_S)
         try:
             reply = ModelReply.model_validate_json(answer.read_text(encoding="utf-8"))

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from fabrica_bench.errors import ExitCode, FabricaError
-from fabrica_bench.models.provider import Notice, check_answer, no_notice, parse_answer
+from fabrica_bench.models.provider import Notice, ProviderError, check_answer, no_notice, parse_answer
 from fabrica_bench.plugins import ModelError, ModelReply, ModelRequest
 
 ATTEMPTS: Final = 6
@@ -28,7 +28,20 @@ CALL_LIMIT_S: Final = 300.0
 
 MAX_OUTPUT_TOKENS: Final = 32_000
 RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+REFUSES_ALL: Final = frozenset({401, 402, 403, 404, 407})
+"""Statuses that say nothing of a request but that of its sender or the model's name."""
+
 ANSWER_TOOL: Final = "answer"
+
+PROBE: Final = ModelRequest(
+    stage="probe",
+    system="",
+    user="Hand in the answer with the member `ok` set to true.",
+    answer_schema={"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]},
+)
+"""What a provider is asked that refused a request: if it answers this, the request was at fault."""
+
+PROBE_LIMIT_S: Final = 60.0
 
 
 class _Failure(Exception):
@@ -38,11 +51,13 @@ class _Failure(Exception):
         text: Why.
         retry: Whether the same request may succeed later.
         after_s: How long the server asks to wait.
+        provider: Whether the provider is to blame, whatever was asked; None where only another request can tell.
     """
 
-    def __init__(self, text: str, *, retry: bool, after_s: float | None = None) -> None:
+    def __init__(self, text: str, *, retry: bool, after_s: float | None = None, provider: bool | None = False) -> None:
         super().__init__(text)
         self.retry = retry
+        self.provider = provider
         self.after_s = after_s
 
 
@@ -94,6 +109,7 @@ class Hosted:
     def complete(self, request: ModelRequest, deadline: float, notice: Notice = no_notice) -> ModelReply:
         """Ask, again after a pause where that can help; see `ModelProvider.complete`."""
         last = "the time for it is over"
+        blames: list[bool | None] = []
         for attempt in range(1, ATTEMPTS + 1):
             self._pause(self._rate.wait_s(), deadline, "rate limit", notice)
             limit_s = min(self._call_limit_s, deadline - time.monotonic())
@@ -104,13 +120,23 @@ class Hosted:
                 return asyncio.run(self._try(request, limit_s))
             except _Failure as failure:
                 last = self._redact(str(failure))
+                blames.append(failure.provider)
                 if not failure.retry or attempt == ATTEMPTS:
                     break
                 wait_s = failure.after_s or min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** (attempt - 1))
                 if not self._pause(wait_s, deadline, f"{last}; attempt {attempt + 1} of {ATTEMPTS}", notice):
                     last += f"; the next attempt, in {wait_s:.0f} s, would be after the deadline"
                     break
-        raise ModelError(f"{self.name}: {last}")
+        to_blame = True in blames or (None in blames and not self._answers())
+        raise (ProviderError if to_blame else ModelError)(f"{self.name}: {last}")
+
+    def _answers(self) -> bool:
+        """Whether the provider answers a request that is none of an agent's."""
+        try:
+            asyncio.run(self._try(PROBE, min(self._call_limit_s, PROBE_LIMIT_S)))
+        except _Failure as failure:
+            return failure.provider is False  # an answer, of whatever use
+        return True
 
     def _pause(self, seconds: float, deadline: float, why: str, notice: Notice) -> bool:
         if seconds <= 0:
@@ -137,16 +163,19 @@ class Hosted:
                 warnings.simplefilter("ignore")
                 response = await asyncio.wait_for(self._stream(request, limit_s), limit_s)
         except TimeoutError as error:
-            raise _Failure(f"no answer within {limit_s:.0f} s", retry=True) from error
+            # Less than a whole try was left: whoever asks so late is to blame for that.
+            whole = limit_s >= self._call_limit_s
+            raise _Failure(f"no answer within {limit_s:.0f} s", retry=True, provider=whole) from error
         except ModelHTTPError as error:
             retry = error.status_code in RETRYABLE_STATUS
             text = f"HTTP status {error.status_code}: {error.body or error.message}"
-            raise _Failure(text, retry=retry, after_s=_retry_after(error)) from error
+            provider = True if retry or error.status_code >= 500 or error.status_code in REFUSES_ALL else None
+            raise _Failure(text, retry=retry, after_s=_retry_after(error), provider=provider) from error
         except (ModelAPIError, AgentRunError) as error:
-            raise _Failure(f"{type(error).__name__}: {error}", retry=True) from error
+            raise _Failure(f"{type(error).__name__}: {error}", retry=True, provider=None) from error
         except Exception as error:
             # What a client library raises on a malformed or cut stream is its own affair; none of it is our bug.
-            raise _Failure(f"unreadable answer ({type(error).__name__}: {error})", retry=True) from error
+            raise _Failure(f"unreadable answer ({type(error).__name__}: {error})", retry=True, provider=None) from error
         return self._reply(response, request)
 
     async def _stream(self, request: ModelRequest, limit_s: float) -> Any:

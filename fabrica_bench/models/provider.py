@@ -16,6 +16,14 @@ def no_notice(text: str) -> None:
     """Say nothing."""
 
 
+class ProviderError(ModelError):
+    """The provider failed whatever it was asked: it can't be reached, refuses everybody, or has lost its recording.
+
+    Any other `ModelError` may be due to the request, which an agent writes: one that no model can answer, or one sent
+    when the time for it is over.
+    """
+
+
 class ModelProvider(Protocol):
     """A source of answers."""
 
@@ -33,6 +41,7 @@ class ModelProvider(Protocol):
             notice: Told about waits and retries.
 
         Raises:
+            ProviderError: There is no answer, and that has nothing to do with the request.
             ModelError: There is no usable answer.
         """
         ...

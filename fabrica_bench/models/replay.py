@@ -12,7 +12,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from fabrica_bench.json_text import parse_json
-from fabrica_bench.models.provider import Notice, no_notice
+from fabrica_bench.models.provider import Notice, ProviderError, no_notice
 from fabrica_bench.plugins import ModelError, ModelReply, ModelRequest
 
 MODEL_CALL: Final = "model_call"
@@ -87,7 +87,7 @@ class Replay:
         if found is None and self._in_order:
             found = next((entry for entry in waiting if entry.stage == request.stage), None)
         if found is None:
-            raise ModelError(
+            raise ProviderError(
                 f"{self._path} holds no (further) answer to this request of stage {request.stage}: "
                 "task, options or versions differ from those of the recording"
             )

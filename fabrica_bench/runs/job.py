@@ -200,7 +200,7 @@ class Job:
             if gate.failure is not None:
                 return NotScored(blame=Blame.PROVIDER, reason=f"the model gave no answer: {gate.failure}")
             reasons = "; ".join(answer.gave_up)
-            if answer.provider_failed:
+            if answer.provider_failed and gate.name is None:  # of the harness's own provider we know better
                 return NotScored(blame=Blame.PROVIDER, reason=f"the model provider failed: {reasons}")
             return NotScored(blame=Blame.AGENT, reason=f"the agent gave up: {reasons}")
         candidate = self._completed(answer.candidate)

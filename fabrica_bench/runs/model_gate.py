@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from fabrica_bench.firewall.screening import leaks
-from fabrica_bench.models.provider import ModelProvider
+from fabrica_bench.models.provider import ModelProvider, ProviderError
 from fabrica_bench.models.replay import MODEL_CALL
 from fabrica_bench.plugins import Budget, ModelError, ModelReply, ModelRequest, WorkedExample, Workflow
 from fabrica_bench.tasks import Task
@@ -66,7 +66,8 @@ class ModelGate:
         self.tokens = 0
         self.cost_usd = 0.0
         self.failure: str | None = None
-        """The last failure of the provider after which no call succeeded: a task without a candidate is then its fault."""
+        """The last failure of the provider itself after which no call succeeded: a task without a candidate is then its
+        fault. What a request of the agent may have caused is none."""
 
     @property
     def name(self) -> str | None:
@@ -95,7 +96,8 @@ class ModelGate:
         try:
             reply = self._provider.complete(request, deadline, self._notice)
         except ModelError as error:
-            self.failure = str(error)
+            if isinstance(error, ProviderError):
+                self.failure = str(error)
             self._record(request, None, begin, str(error))
             raise
         self.failure = None

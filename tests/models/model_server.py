@@ -17,7 +17,8 @@ GOOD = {"code": "fn f() void {}"}
 
 
 class ModelServer(ThreadingHTTPServer):
-    """Behaviours: `good`, `text`, `fenced`, `429`, `500`, `401`, `slow`, `truncated`, `malformed`, `cut`, `wrong`."""
+    """Behaviours: `good`, `text`, `fenced`, `400`, `401`, `429`, `500`, `slow`, `truncated`, `malformed`, `cut` and `wrong`:
+    statuses, and what is wrong with an answer."""
 
     daemon_threads = True
 
@@ -62,7 +63,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.headers.append({k.lower(): v for k, v in self.headers.items()})
         self.server.times.append(time.monotonic())
         behaviour = self.server.next()
-        if behaviour in ("429", "500", "401"):
+        if behaviour in ("400", "401", "429", "500"):
             self._refuse(int(behaviour))
             return
         if behaviour == "slow":

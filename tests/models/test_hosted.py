@@ -9,6 +9,7 @@ from models.model_server import GOOD, model_server
 
 from fabrica_bench.errors import FabricaError
 from fabrica_bench.models.hosted import Hosted, RateLimit, _cost
+from fabrica_bench.models.provider import ProviderError
 from fabrica_bench.models.selection import open_model, public_name
 from fabrica_bench.plugins import ModelError, ModelRequest
 
@@ -113,9 +114,39 @@ def test_no_attempt_begins_after_the_deadline():
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize("behaviour", ["400", "401", "429", "500", "malformed", "truncated"])
+def test_a_provider_that_answers_nobody_is_to_blame(behaviour):
+    with model_server(behaviour) as server, pytest.raises(ProviderError):
+        provider("openai", server.url).complete(REQUEST, soon())
+
+
+@pytest.mark.parametrize("behaviour", ["wrong", "cut"])
+def test_an_answer_that_a_request_may_have_made_useless_is_not_the_providers_fault(behaviour):
+    with model_server(behaviour) as server, pytest.raises(ModelError) as caught:
+        provider("openai", server.url).complete(REQUEST, soon())
+    assert not isinstance(caught.value, ProviderError)
+
+
+def test_a_request_that_is_refused_by_a_provider_that_answers_others_is_at_fault_itself():
+    """Else who has no candidate would only have to ask what nobody can answer."""
+    with model_server("400", "good") as server, pytest.raises(ModelError, match="400") as caught:
+        provider("openai", server.url).complete(REQUEST, soon())
+    assert not isinstance(caught.value, ProviderError)
+    assert "member `ok`" in str(server.requests[1])
+    assert REQUEST.user not in str(server.requests[1])
+
+
+def test_who_asks_when_the_time_is_nearly_over_is_to_blame_for_no_answer():
+    with model_server("slow") as server, pytest.raises(ModelError, match="no answer within") as caught:
+        provider("openai", server.url, call_limit_s=60.0).complete(REQUEST, time.monotonic() + 1)
+    assert not isinstance(caught.value, ProviderError)
+    with model_server("slow") as server, pytest.raises(ProviderError, match="no answer within"):
+        provider("openai", server.url, call_limit_s=0.5).complete(REQUEST, soon())
+
+
 def test_a_server_that_is_not_there_is_named():
     hosted = Hosted("compatible", "m", key=None, base_url="http://127.0.0.1:9/v1", sleep=lambda seconds: None)
-    with pytest.raises(ModelError, match="compatible:m"):
+    with pytest.raises(ProviderError, match="compatible:m"):
         hosted.complete(REQUEST, soon())
 
 

@@ -13,6 +13,7 @@ from helpers.double_it import expert, plain
 from models.model_server import model_server
 
 from fabrica_bench.errors import FabricaError
+from fabrica_bench.models.provider import ProviderError
 from fabrica_bench.plugins import Budget, CompileOutcome, ModelError, ModelReply, ModelRequest, VisibleRun
 from fabrica_bench.runs.agent_process import _Desk
 from fabrica_bench.runs.config import RunConfig
@@ -148,6 +149,35 @@ def test_a_prompt_with_the_reference_is_not_sent() -> None:
         door.complete(ask(f"look at this:\n{expert()}"), 0)
     assert events == ["leak"]
     assert door.tokens == 0
+
+
+class Failing:
+    """Fails in one way."""
+
+    name = "failing"
+
+    def __init__(self, error: ModelError) -> None:
+        self.error = error
+
+    def complete(self, request: ModelRequest, deadline: float, notice: object = None) -> ModelReply:
+        raise self.error
+
+
+def test_only_a_failure_of_the_provider_itself_excuses_who_has_no_candidate() -> None:
+    for error, failure in ((ProviderError("down"), "down"), (ModelError("no answer fits"), None)):
+        door = gate([], Failing(error))
+        with pytest.raises(ModelError):
+            door.complete(ask(), 0)
+        assert door.failure == failure
+
+
+def test_an_agent_cannot_blame_the_harness_s_provider(config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says of a provider of its own can't be checked; of the one that the harness asks nobody knows better."""
+    monkeypatch.setenv("FABRICA_AGENT_TOY", "provider")
+    (row,) = execute_run(config(model=f"exchange:{tmp_path / 'exchange'}", budget=TOKENS)).rows
+    assert isinstance(row.verdict, NotScored)
+    assert row.verdict.blame is Blame.AGENT
+    assert row.verdict.reason == "the agent gave up: HTTP 404: no such model"
 
 
 def test_a_malformed_request_is_the_agents_own_fault() -> None:
