@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fabrica_agent.csl.names import Identifiers
+from fabrica_agent.csl.stages import Part, Round
 from fabrica_agent.lowering.ir import Ty, UnsupportedError
-from fabrica_agent.mesh.lines import Cast, Chain, Port, Tree, X
+from fabrica_agent.mesh.lines import Cast, Chain, Library, Port, Tree, X
 from fabrica_agent.mesh.plan import OWN, Gather, Kind, Step
 from fabrica_agent.mesh.shards import Dim, Shards, merged
 
@@ -72,12 +73,14 @@ class Exchange:
         gathers: Movements before it: each leaves an array as far as it is needed in a private array of its name.
         results: Arrays of which each PE hands its own part over afterwards.
         private: For each array, its private name and element type.
+        tasks: Numbers of tasks that the layout uses.
     """
 
     mesh: tuple[int, int]
     gathers: tuple[Gather, ...]
     results: tuple[Shards, ...]
     private: dict[str, tuple[str, Ty]]
+    tasks: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -102,25 +105,32 @@ class Transfers:
         self.dsds: dict[str, tuple[str, str]] = {}
         self.px = identifiers.fresh("px")
         self.py = identifiers.fresh("py")
-        self.before = [line for g in exchange.gathers for line in self._gather(g)]
+        self.root = identifiers.fresh("root")
+        self.block = identifiers.fresh("block")
+        self.before = [part for g in exchange.gathers for part in self._gather(g)]
         self.after = [line for s in exchange.results for line in self._hand_over(s)]
-        self.before = [*self._coordinates(), *self.before]
 
     def declarations(self) -> list[str]:
         """Descriptors, for the file level."""
         return [f"const {name} = {text};" for text, (name, _) in self.dsds.items()]
 
-    def _coordinates(self) -> list[str]:
-        text = "\n".join((*self.before, *self.after))
+    def coordinates(self) -> list[str]:
+        """The PE's place, for what needs it."""
+        rounds = [p for p in self.before if isinstance(p, Round)]
+        lines = [line for r in rounds for line in (r.place, r.only_if, *r.pack, *r.unpack)]
+        text = "\n".join((*(p for p in self.before if isinstance(p, str)), *lines, *self.after))
         names = ((self.px, "get_x_coord"), (self.py, "get_y_coord"))
         return [f"const {n}: i16 = @as(i16, {self.own['position']}.{f}());" for n, f in names if n in text]
 
     # ---------------------------------------------------------------------------------------------------- one array
 
-    def _gather(self, g: Gather) -> list[str]:
+    def _gather(self, g: Gather) -> list[Part]:
         s = g.shards
         move = MOVES[self.exchange.private[s.array][1]]
-        lines = [f"// {s.array}: the own part, then those of others.", f"{move}({self._own(s)}, {self._tensor(s)});"]
+        lines: list[Part] = [
+            f"// {s.array}: the own part, then those of others.",
+            f"{move}({self._own(s)}, {self._tensor(s)});",
+        ]
         for step in g.steps:
             lines += self._step(s, step)
         return lines
@@ -161,11 +171,15 @@ class Transfers:
 
     # ----------------------------------------------------------------------------------------------------- one step
 
-    def _step(self, s: Shards, step: Step) -> list[str]:
+    def _step(self, s: Shards, step: Step) -> list[Part]:
         axis = step.way.axis
         place = self.px if axis == X else self.py
         unit = self._unit(s, step)
         count = self.exchange.mesh[axis]
+        other = self.py if axis == X else self.px
+        only_if = f"{other} == {step.across}" if step.across >= 0 and self.exchange.mesh[1 - axis] > 1 else ""
+        if isinstance(step.way, Library):
+            return [self._round(step.way, step, unit, place, count, only_if)]
         match step.way, step.kind:
             case Chain() as way, Kind.COLLECT:
                 lines = self._pass_along(way, unit, place, count)
@@ -176,11 +190,31 @@ class Transfers:
             case Tree() as way, Kind.COLLECT:
                 lines = self._climb(way, unit, place, count)
             case _:
-                raise UnsupportedError("the library's collective operations are not used yet")
-        if step.across >= 0 and self.exchange.mesh[1 - axis] > 1:
-            other = self.py if axis == X else self.px
-            lines = [f"if ({other} == {step.across}) {{", *(f"  {line}" for line in lines), "}"]
-        return lines
+                raise UnsupportedError("a movement between PEs that has no form in CSL here")
+        return [f"if ({only_if}) {{", *(f"  {line}" for line in lines), "}"] if only_if else [*lines]
+
+    def _round(self, way: Library, step: Step, unit: _Unit, place: str, count: int, only_if: str) -> Round:
+        """The library casts what each PE of a line has, or what one knows."""
+        if unit.ty.bits != 32:
+            raise UnsupportedError("the library's collective operations move 32-bit words only")
+        first, last = (0, count - 1) if step.kind is Kind.COLLECT else (step.start, step.start)
+        block = self._named(
+            "block_part", f"@get_dsd(mem1d_dsd, .{{ .base_address = &{self.block}, .extent = {unit.count} }})"
+        )
+        part = self._moved(unit, self.root)
+        return Round(
+            axis=way.axis,
+            param=way.param,
+            first=first,
+            last=last,
+            words=unit.count,
+            root=self.root,
+            place=place,
+            block=self.block,
+            pack=(f"@mov32({block}, {part});",),
+            unpack=(f"@mov32({part}, {block});",),
+            only_if=only_if,
+        )
 
     def _pass_along(self, way: Chain, unit: _Unit, place: str, count: int) -> list[str]:
         """Every PE sends its own part, then passes on what comes."""

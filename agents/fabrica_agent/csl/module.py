@@ -13,6 +13,7 @@ from fabrica_agent.csl.exchange import Exchange, Fabric, Transfers
 from fabrica_agent.csl.expressions import Expressions, float_text
 from fabrica_agent.csl.functions import HELPERS, helper_text
 from fabrica_agent.csl.names import Identifiers
+from fabrica_agent.csl.stages import FIRST_TASK, LAST_TASK, MODULES, Round, Stages, module_import
 from fabrica_agent.csl.statements import Statements, storage_type
 from fabrica_agent.lowering import fold
 from fabrica_agent.lowering.ir import Buffer, For, Program, Reduce, Ty, UnsupportedError, walk_stmts
@@ -92,7 +93,7 @@ HEADER = (
     "that live across a barrier arrays, and elementwise work DSD operations.",
 )
 
-OWN = ("sys_mod", "window", "math", "position", "i", *(f"i{k}" for k in range(4)), *HELPERS)
+OWN = (*MODULES, "sys_mod", "window", "math", "position", "i", *(f"i{k}" for k in range(4)), *HELPERS)
 """Names that the file uses for its own; one that a parameter, an export or the entry has is replaced."""
 
 
@@ -128,12 +129,25 @@ class _Section:
             s.target: types[s.target] for s in walk_stmts(program.body) if isinstance(s, Reduce) and s.index is None
         }
         statements.counters = {s.var for s in walk_stmts(program.body) if isinstance(s, For)}
-        self.body = statements.block(program.body, 0, frozenset(v.name for v in program.args))
+        self.body: list[str] = statements.block(program.body, 0, frozenset(v.name for v in program.args))
+        self.stages: Stages | None = None
         self.statements = statements
         self.transfers = None if variant.exchange is None else Transfers(variant.exchange, fabric, identifiers, own)
         if self.transfers is not None:
-            self.body = [*self.transfers.before, *self.body, *self.transfers.after]
+            self._communicate(self.transfers)
         self._check_memory()
+
+    def _communicate(self, transfers: Transfers) -> None:
+        """Put the movements of data around the program."""
+        parts = [*transfers.before, *self.body, *transfers.after]
+        coordinates = transfers.coordinates()
+        if not any(isinstance(part, Round) for part in parts):
+            self.body = [*coordinates, *(str(part) for part in parts)]
+            return
+        if self.variant.shape.entry_args:
+            raise UnsupportedError("collective operations in a program whose launch has arguments")
+        self.stages = Stages(parts, coordinates, self.identifiers)
+        self.body = self.stages.opened()
 
     def _check_memory(self) -> None:
         exported = {e.name: e for e in self.variant.shape.exports}
@@ -154,6 +168,9 @@ class _Section:
         for name, text in self.statements.dsds.values():
             lines.append(f"const {name} = {text};")
         if self.transfers is not None:
+            if self.stages is not None:
+                taken = self.transfers.exchange.tasks
+                lines += self.stages.declarations([n for n in range(FIRST_TASK, LAST_TASK + 1) if n not in taken])
             lines += self.transfers.declarations()
         for name, ty in sorted(self.statements.globals.items()):
             lines.append(f"var {self.identifiers.of(name)}: {ty.value} = 0.0;")
@@ -227,7 +244,17 @@ class _Module:
             lines.append(f'const {own["math"]} = @import_module("<math>");')
         if any(section.transfers is not None for section in self.sections):
             lines.append(f'const {own["position"]} = @import_module("<layout>");')
-        return lines
+        return [*lines, *(module_import(own[MODULES[axis]], axis, param) for axis, param in self._axes().items())]
+
+    def _axes(self) -> dict[int, str]:
+        """The axes along which the library works, with the parameter that configures it."""
+        axes: dict[int, str] = {}
+        for section in self.sections:
+            if section.stages is not None:
+                axes.update(section.stages.axes)
+        if axes and (self.fabric.inputs or self.fabric.outputs):
+            raise UnsupportedError("collective operations beside channels of the program's own")
+        return dict(sorted(axes.items()))
 
     def _exported_arrays(self) -> list[str]:
         constants: list[str] = []
@@ -269,7 +296,11 @@ class _Module:
     def _entry(self) -> list[str]:
         shape = self.shape
         arguments = ", ".join(f"{name}: {ty}" for name, ty in shape.entry_args)
-        lines = [f"fn {shape.entry}({arguments}) void {{", f"  {self.own['window']}.{shape.window_start}();"]
+        end = [f"{self.own['window']}.{shape.window_end}();", f"{self.own['sys_mod']}.unblock_cmd_stream();"]
+        modules = [self.own[name] for name in MODULES]
+        lines = [line for s in self.sections if s.stages is not None for line in (*s.stages.tasks(modules, end), "")]
+        lines += [f"fn {shape.entry}({arguments}) void {{", f"  {self.own['window']}.{shape.window_start}();"]
+        lines += [f"  {modules[axis]}.init();" for axis in self._axes()]
         if len(self.sections) == 1:
             lines += [f"  {line}" for line in self.sections[0].body]
         else:
@@ -279,8 +310,10 @@ class _Module:
                 lines.append(f"  {opening}" if index == 0 else f"  }} {'' if last else 'else '}{opening}")
                 lines += [f"    {line}" for line in section.body]
             lines.append("  }")
-        end = [f"{self.own['window']}.{shape.window_end}();", f"{self.own['sys_mod']}.unblock_cmd_stream();"]
-        return [*lines, *(f"  {line}" for line in end), "}"]
+        staged = [section.stages is not None for section in self.sections]
+        if any(staged) and not all(staged):
+            raise UnsupportedError("collective operations for some sizes only")
+        return [*lines, *(f"  {line}" for line in (() if any(staged) else end)), "}"]
 
     def _exports(self, sizes: Sequence[Mapping[str, int]]) -> list[str]:
         lines = ["comptime {"]
@@ -290,6 +323,13 @@ class _Module:
             text = " or ".join(f"({c})" if " and " in c and len(cases) > 1 else c for c in cases)
             lines.append(f'  @comptime_assert({text}, "this program was compiled for other sizes");')
         lines += self.fabric.initialisation()
+        for section in self.sections:
+            if section.stages is not None:
+                bindings = section.stages.bindings()
+                chosen = len(self.sections) > 1
+                lines += [f"  if ({self._is_size(section)}) {{"] if chosen else []
+                lines += [f"    {line}" if chosen else f"  {line}" for line in bindings]
+                lines += ["  }"] if chosen else []
         lines += [f'  @export_symbol({e.name}_ptr, "{e.name}");' for e in self.shape.exports]
         return [*lines, f"  @export_symbol({self.shape.entry});", "}"]
 

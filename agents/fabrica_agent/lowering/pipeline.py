@@ -177,6 +177,7 @@ def plan_exchange(design: Design, facts: TaskFacts, mesh: Mesh | None) -> Exchan
         gathers=tuple(plan_gather(s, mesh, means, (wanted[0], wanted[1])) for n, s in parts.items() if n in inputs),
         results=tuple(results),
         private={n: (f"all of {n}", arrays[n][0]) for n in parts},
+        tasks=mesh.tasks,
     )
 
 

@@ -7,7 +7,7 @@ parameters, so a channel is of use only if a name stands for it on the sender, a
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -19,7 +19,7 @@ from fabrica_bench.csl.driver import CompileOptions
 from fabrica_bench.csl.sema import register_all
 from fabrica_bench.csl.sema.program import evaluate_layout
 from fabrica_bench.csl.sema.session import Session
-from fabrica_bench.csl.types import COLOR, COMPTIME_FLOAT, COMPTIME_INT, ArrayType, StructType
+from fabrica_bench.csl.types import COLOR, COMPTIME_FLOAT, COMPTIME_INT, LOCAL_TASK_ID, ArrayType, StructType
 from fabrica_bench.csl.values import Const
 
 Pe = tuple[int, int]
@@ -51,6 +51,7 @@ class Mesh:
         types: Types of the compute file's parameters, where their values tell.
         axes: Names of parameters that configure `<collectives_2d/pe>` along rows, and along columns.
         channels: By sender and color.
+        tasks: Numbers of tasks that the layout gives to modules of the PEs.
     """
 
     width: int
@@ -61,6 +62,7 @@ class Mesh:
     types: Mapping[str, str]
     axes: tuple[str | None, str | None]
     channels: Mapping[tuple[Pe, int], Channel]
+    tasks: frozenset[int] = frozenset()
 
     @property
     def pes(self) -> tuple[Pe, ...]:
@@ -106,6 +108,7 @@ def read_mesh(files: Mapping[str, str], sizes: Mapping[str, int], arch: str) -> 
         types=_types(params),
         axes=_axes(next(iter(params.values()))),
         channels=_channels(layout.colors),
+        tasks=frozenset(n for p in params.values() for c in p.values() for n in _task_ids(c)),
     )
 
 
@@ -141,17 +144,33 @@ def _number(value: Any) -> int:
     return int(value.data if isinstance(value, Const) else value)
 
 
+def _task_ids(value: Const) -> Iterator[int]:
+    """Numbers of local tasks in a value."""
+    if value.type == LOCAL_TASK_ID:
+        yield int(value.data)
+    elif isinstance(value.type, ArrayType) and isinstance(value.data, Sequence):
+        for item in value.data:
+            yield from _task_ids(item if isinstance(item, Const) else Const(value.type.element, item))
+    elif isinstance(value.type, StructType):
+        parts = value.data.values() if isinstance(value.data, dict) else value.data
+        for field, item in zip(value.type.fields, parts, strict=False):
+            yield from _task_ids(item if isinstance(item, Const) else Const(field.type, item))
+
+
+def _fields(value: Const) -> Mapping[str, Any]:
+    """The fields of a struct."""
+    if isinstance(value.data, dict):
+        return value.data
+    assert isinstance(value.type, StructType)
+    return dict(zip((str(f.name) for f in value.type.fields), value.data, strict=False))
+
+
 def _axes(params: Mapping[str, Const]) -> tuple[str | None, str | None]:
     """Parameters of the collectives' modules: structs that say which axis they are for."""
     found: list[str | None] = [None, None]
     for name, value in params.items():
         if isinstance(value.type, StructType):
-            fields = (
-                value.data
-                if isinstance(value.data, dict)
-                else dict(zip((f.name for f in value.type.fields), value.data, strict=False))
-            )
-            along = fields.get("along_x")
+            along = _fields(value).get("along_x")
             if along is not None:
                 flag = along.data if isinstance(along, Const) else along
                 found[0 if flag else 1] = name

@@ -107,11 +107,12 @@ def _meets(held: int, wanted: int) -> bool:
 def _senders(held: int, wanted: int) -> int:
     """Which lines take part in a movement along the other axis, and whether with all parts of their PEs or the own one.
 
-    Where all PEs own results, all lines do: those that could not get all parts pass on the ones that they have.
+    Where all PEs own results, all lines do: those that could not get all parts pass on the ones that they have. Where
+    one line needs what another one has, the latter moves it first.
     """
     if held == OWN:
         return OWN
-    return wanted
+    return held if held >= 0 <= wanted else wanted
 
 
 def _along(axis: int, held: int, across: int, mesh: Mesh, ways: Sequence[Way], wanted: int) -> tuple[int, list[Step]]:
@@ -140,10 +141,10 @@ def _collected(usable: Iterable[Way], last: int, across: int) -> list[tuple[int,
             case Chain(sign=sign):
                 to = last if sign > 0 else 0
                 options.append((to, [Step(Kind.COLLECT, way, 0, to, across)]))
-            case Tree() | Library():
+            case Tree():
                 options.append((0, [Step(Kind.COLLECT, way, 0, 0, across)]))
-                if isinstance(way, Library):
-                    options.append((last, [Step(Kind.COLLECT, way, 0, last, across)]))
+            case Library():
+                options.append((EVERYWHERE, [Step(Kind.COLLECT, way, 0, None, across)]))
             case Cast():
                 continue
     if len(ends) == 2:

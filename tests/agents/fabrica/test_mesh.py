@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fabrica_agent.agent import FabricaAgent
 from fabrica_agent.csl.exchange import Exchange, Fabric, Transfers
 from fabrica_agent.csl.names import Identifiers
+from fabrica_agent.csl.stages import Round, Stages
+from fabrica_agent.lowering.ir import UnsupportedError
 from fabrica_agent.mesh.channels import Mesh, read_mesh
 from fabrica_agent.mesh.lines import Cast, Chain, Tree, X, Y, ways
 from fabrica_agent.mesh.plan import EVERYWHERE, OWN, Kind, plan_gather
@@ -127,6 +130,29 @@ def test_a_layout_that_cannot_be_evaluated_has_no_mesh() -> None:
     assert read_mesh({"layout.csl": "layout { @set_rectangle(width, 1); }"}, {}, "wse3") is None
 
 
+COLLECTIVE = (
+    HEAD
+    + """
+const collectives = @import_module("<collectives_2d/params>");
+const reserved = .{
+  .x_colors = .{ @get_color(2), @get_color(3) },
+  .x_entrypoints = .{ @get_local_task_id(10), @get_local_task_id(11) },
+  .y_colors = .{ @get_color(6), @get_color(7) },
+  .y_entrypoints = .{ @get_local_task_id(12), @get_local_task_id(13) },
+};
+layout {
+  @set_rectangle(columns, rows);
+  for (@range(u16, rows)) |py| {
+    for (@range(u16, columns)) |px| {
+      const axes = collectives.get_params(px, py, reserved);
+      @set_tile_code(px, py, "pe.csl", .{ .memcpy_params = memcpy.get_params(px), .a = axes.x, .b = axes.y });
+    }
+  }
+}
+"""
+)
+
+
 def row_of(count: int, each: int) -> Shards:
     place = Placement(
         array="v", shape=(count, each), symbol="s", length=each, x=(0, 1, 0), y=(0, 0, 0), offset=(0, 0, 1)
@@ -178,6 +204,56 @@ def test_what_no_channel_brings_stays_where_it_is() -> None:
     assert all(step.way.axis == Y for step in plan.steps)
 
 
+def collective_mesh(columns: int, rows: int) -> Mesh:
+    mesh = read_mesh({"layout.csl": COLLECTIVE}, {"columns": columns, "rows": rows}, "wse3")
+    assert mesh is not None
+    return mesh
+
+
+def test_the_library_casts_what_one_pe_knows_to_the_line_that_casts_it_on() -> None:
+    mesh = collective_mesh(3, 2)
+    place = Placement(array="v", shape=(8,), symbol="s", length=8, x=(0, 0), y=(0, 0), offset=(0, 1))
+    found = shards(place, (3, 2))
+    assert found is not None
+    plan = plan_gather(found, mesh, ways(mesh), (2, 1))
+    assert plan.complete
+    assert [(s.kind, s.way.axis, s.start, s.across) for s in plan.steps] == [
+        (Kind.SPREAD, X, 0, 0),  # along the row of the PE that knows
+        (Kind.SPREAD, Y, 0, 2),  # down the column of the PE that needs it
+    ]
+
+
+def test_the_library_brings_all_parts_to_all() -> None:
+    mesh = collective_mesh(4, 1)
+    plan = plan_gather(row_of(4, 8), mesh, ways(mesh), (2, 0))
+    assert plan.held == (EVERYWHERE, EVERYWHERE)
+    (step,) = plan.steps
+    assert (step.kind, step.to) == (Kind.COLLECT, None)
+
+
+def test_tasks_that_a_layout_gives_away_are_known() -> None:
+    assert collective_mesh(3, 2).tasks == {10, 11, 12, 13}
+    assert mesh_of(TO_THE_WEST, 4).tasks == frozenset()
+
+
+def test_stages_take_tasks_that_are_free() -> None:
+    round_ = Round(
+        axis=X, param="p", first=0, last=3, words=8, root="root", place="px", block="block",
+        pack=("pack();",), unpack=("unpack();",), only_if="py == 1",
+    )  # fmt: skip
+    stages = Stages(
+        ["before();", round_, "between();", replace(round_, first=2, last=2), "after();"], [], Identifiers([])
+    )
+    assert [stage.lines for stage in stages.stages] == [("between();",), ("after();",)]
+    assert "const stage_1_id = @get_local_task_id(16);" in stages.declarations([14, 16, 17])
+    assert stages.opened()[0] == "before();"
+    tasks = "\n".join(stages.tasks(("along_x", "along_y"), ["end();"]))
+    assert tasks.index("between();") < tasks.index("@activate(stage_1_id);") < tasks.index("after();")
+    assert tasks.count("end();") == 1
+    with pytest.raises(UnsupportedError, match="more tasks than are free"):
+        stages.declarations([14])
+
+
 def test_the_variables_of_descriptors_leave_names_of_arrays_alone() -> None:
     identifiers = Identifiers(["i0"])
     identifiers.keep("i0")
@@ -189,7 +265,7 @@ def test_the_variables_of_descriptors_leave_names_of_arrays_alone() -> None:
 
 
 @pytest.mark.parametrize("arch", ["wse2", "wse3"])
-@pytest.mark.parametrize("name", ["ParBroadcast-Scale", "Residual"])
+@pytest.mark.parametrize("name", ["ParBroadcast-Scale", "Residual", "GEMV-Collectives-2D"])
 def test_programs_that_gather_first_are_valid_on_inputs_they_were_not_made_with(name: str, arch: str) -> None:
     task = load_task(name)
     view = task_view(task, arch=arch, size="small", workflow="W1", toolchain="embedded")  # type: ignore[arg-type]
