@@ -17,8 +17,9 @@ GOOD = {"code": "fn f() void {}"}
 
 
 class ModelServer(ThreadingHTTPServer):
-    """Behaviours: `good`, `text`, `fenced`, `400`, `401`, `429`, `500`, `slow`, `truncated`, `malformed`, `cut` and `wrong`:
-    statuses, and what is wrong with an answer."""
+    """Behaviours: `good`, `text`, `fenced`, `slow`, `truncated`, `malformed`, `cut`, `wrong`, or the status of a
+    refusal: `400`, `401`, `429`, `500`.
+    """
 
     daemon_threads = True
 
