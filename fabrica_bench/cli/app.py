@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
-from fabrica_bench.errors import UnknownNameError
+from fabrica_bench.errors import UnknownNameError, empty_path
 
 if TYPE_CHECKING:
     from fabrica_bench.plugins import Workflow
@@ -18,7 +19,54 @@ PROGRAM: Final = "fabrica-bench"
 
 WORKFLOWS: Final[tuple[Workflow, ...]] = ("W1", "W1-C", "W2")
 
-app = typer.Typer(
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Application(typer.Typer):
+    """A typer application in which an empty text is no path, whichever option or argument it is given to.
+
+    `--out "$FOLDER"` with an unset variable gives one. `Path("")` is the current folder, so that what was meant for
+    another place would be read from there or written to it.
+    """
+
+    def command(self, *arguments: Any, **more: Any) -> Callable[[Command], Command]:
+        """As `typer.Typer.command`; what is annotated as a path, alone or in a list, refuses an empty text."""
+        register = super().command(*arguments, **more)
+
+        def with_paths(function: Command) -> Command:
+            # Annotations are texts, and each evaluation makes new objects: typer is to see the ones that are changed.
+            function.__annotations__ = get_type_hints(function, include_extras=True)
+            for name, annotation in function.__annotations__.items():
+                kind, *notes = get_args(annotation) or (annotation,)
+                if kind is Path or Path in get_args(kind):
+                    for note in notes:
+                        note.parser = _path_parser(note, name)
+            return register(function)
+
+        return with_paths
+
+
+def _path_parser(parameter: Any, name: str) -> Callable[[str | Path], Path]:
+    """What makes a path of the text given to this option or argument.
+
+    Args:
+        parameter: What `typer.Option` or `typer.Argument` returned.
+        name: The parameter of the function.
+    """
+    # What is given to `typer.Option` first counts as its default to typer, until it reads the annotation.
+    words = [parameter.default, *(parameter.param_decls or ())]
+    options = [word for word in words if isinstance(word, str) and word.startswith("--")]
+    shown = options[0] if options else (parameter.metavar or name.upper()).rstrip(".")
+
+    def path(text: str | Path) -> Path:
+        if text == "":
+            raise empty_path(shown, "name a path; `.` is the current folder")
+        return Path(text)
+
+    return path
+
+
+app = Application(
     name=PROGRAM,
     help="Translate CUDA kernels to CSL with an agent, and score the result on an open toolchain.",
     no_args_is_help=True,

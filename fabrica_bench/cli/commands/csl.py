@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from fabrica_bench.cli import console
-from fabrica_bench.cli.app import JsonOption, app, checked_choice, examples
+from fabrica_bench.cli.app import Application, JsonOption, app, checked_choice, examples
 from fabrica_bench.cli.console import Column
 from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fabrica_bench.csl.ir import Program
     from fabrica_bench.wse.costs import CostEntry
 
-csl_app = typer.Typer(
+csl_app = Application(
     help="Tools for CSL programs on the embedded compiler and simulator; they need no task and no agent.",
     no_args_is_help=True,
     rich_markup_mode=None,

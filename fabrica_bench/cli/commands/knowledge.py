@@ -8,9 +8,9 @@ from typing import Annotated, Final
 import typer
 
 from fabrica_bench.cli import console
-from fabrica_bench.cli.app import JsonOption, app, examples
+from fabrica_bench.cli.app import Application, JsonOption, app, examples
 
-kb_app: Final = typer.Typer(
+kb_app: Final = Application(
     help="Documents and lessons that agents may read beside their own knowledge base.",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -9,6 +9,7 @@ import typer
 
 from fabrica_bench.cli import console
 from fabrica_bench.cli.app import (
+    Application,
     EventsOption,
     JobsOption,
     JsonOption,
@@ -94,7 +95,7 @@ def submit(
         console.write(f"{target}\ndigest {digest}")
 
 
-leaderboard = typer.Typer(
+leaderboard = Application(
     name="leaderboard",
     help="Rank verified runs: add bundles by re-execution, write the pages.",
     no_args_is_help=True,

@@ -9,6 +9,7 @@ import typer
 
 from fabrica_bench.cli import console
 from fabrica_bench.cli.app import (
+    Application,
     ClusterOption,
     EventsOption,
     JobsOption,
@@ -26,7 +27,7 @@ from fabrica_bench.errors import ExitCode
 if TYPE_CHECKING:
     from fabrica_bench.studies import Study, StudyPlan
 
-study = typer.Typer(
+study = Application(
     name="study",
     help="Run experiment protocols: the published ones by name, or your own.",
     no_args_is_help=True,

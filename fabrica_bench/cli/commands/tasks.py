@@ -10,6 +10,7 @@ import typer
 
 from fabrica_bench.cli import console
 from fabrica_bench.cli.app import (
+    Application,
     FilterCommand,
     FilterOption,
     JsonOption,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from fabrica_bench.integrity.originality import Screen
     from fabrica_bench.integrity.task_lint import Problem
 
-tasks_app = typer.Typer(
+tasks_app = Application(
     help="Look at tasks, check them and make new ones; a folder of your own is named with --tasks.",
     no_args_is_help=True,
     rich_markup_mode=None,
