@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_
 import typer
 from typer.core import TyperCommand
 
-from fabrica_bench.errors import UnknownNameError, empty_path
+from fabrica_bench import errors
+from fabrica_bench.errors import ExitCode, FabricaError, UnknownNameError
 
 if TYPE_CHECKING:
     from fabrica_bench.plugins import Workflow
@@ -20,50 +21,67 @@ PROGRAM: Final = "fabrica-bench"
 WORKFLOWS: Final[tuple[Workflow, ...]] = ("W1", "W1-C", "W2")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Value = TypeVar("Value")
 
 
 class Application(typer.Typer):
-    """A typer application in which an empty text is no path, whichever option or argument it is given to.
+    """A typer application in which an empty text is no path, and no value of what may be left out.
 
     `--out "$FOLDER"` with an unset variable gives one. `Path("")` is the current folder, so that what was meant for
-    another place would be read from there or written to it.
+    another place would be read from there or written to it; an empty `--model` would be the default's.
     """
 
     def command(self, *arguments: Any, **more: Any) -> Callable[[Command], Command]:
-        """As `typer.Typer.command`; what is annotated as a path, alone or in a list, refuses an empty text."""
+        """As `typer.Typer.command`; paths, lists of paths and texts that are None by default refuse an empty text."""
         register = super().command(*arguments, **more)
 
-        def with_paths(function: Command) -> Command:
+        def with_parsers(function: Command) -> Command:
             # Annotations are texts, and each evaluation makes new objects: typer is to see the ones that are changed.
             function.__annotations__ = get_type_hints(function, include_extras=True)
             for name, annotation in function.__annotations__.items():
                 kind, *notes = get_args(annotation) or (annotation,)
-                if kind is Path or Path in get_args(kind):
-                    for note in notes:
-                        note.parser = _path_parser(note, name)
+                for note in notes:
+                    if kind is Path or Path in get_args(kind):
+                        note.parser = _given(Path, note, name, empty_path)
+                    elif kind == str | None:
+                        note.parser = _given(str, note, name, empty_text)
             return register(function)
 
-        return with_paths
+        return with_parsers
 
 
-def _path_parser(parameter: Any, name: str) -> Callable[[str | Path], Path]:
-    """What makes a path of the text given to this option or argument.
+def _given(
+    kind: Callable[[str], Value], parameter: Any, name: str, error: Callable[[str], FabricaError]
+) -> Callable[[str], Value]:
+    """What makes the value of an option or argument of the text that was given.
 
     Args:
+        kind: Makes the value.
         parameter: What `typer.Option` or `typer.Argument` returned.
         name: The parameter of the function.
+        error: Makes the error for an empty text, of what the text was given for.
     """
     # What is given to `typer.Option` first counts as its default to typer, until it reads the annotation.
     words = [parameter.default, *(parameter.param_decls or ())]
     options = [word for word in words if isinstance(word, str) and word.startswith("--")]
     shown = options[0] if options else (parameter.metavar or name.upper()).rstrip(".")
 
-    def path(text: str | Path) -> Path:
+    def value(text: str) -> Value:
         if text == "":
-            raise empty_path(shown, "name a path; `.` is the current folder")
-        return Path(text)
+            raise error(shown)
+        return kind(text)
 
-    return path
+    return value
+
+
+def empty_path(what: str) -> FabricaError:
+    """The error for an empty text as a path, given for this option or argument."""
+    return errors.empty_path(what, "name a path; `.` is the current folder")
+
+
+def empty_text(what: str) -> FabricaError:
+    """The error for an empty text as the value of an option or argument that may be left out."""
+    return FabricaError(f"{what} is an empty text", remedy="give a value, or leave it out", code=ExitCode.USAGE)
 
 
 app = Application(

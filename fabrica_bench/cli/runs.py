@@ -92,7 +92,9 @@ def make_budget(limits: Sequence[str]) -> Budget:
 def _assignment(option: str, text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name.replace("_", "").isalnum():
-        raise FabricaError(f"{text!r} is not NAME=VALUE", place=option, code=ExitCode.USAGE)
+        raise FabricaError(
+            f"{text!r} is not NAME=VALUE", place=option, remedy="write e.g. evaluations=40", code=ExitCode.USAGE
+        )
     return name, value
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from fabrica_bench.errors import FabricaError, from_os_error
+from fabrica_bench.errors import FabricaError, UnknownNameError, from_os_error
 from fabrica_bench.json_text import parse_json
 from fabrica_bench.report.bundle import bundle_key, check_commitments, unpack_bundle
 from fabrica_bench.report.data import load_report
@@ -74,12 +74,12 @@ def exclude(folder: Path, run_id: str, reason: str) -> None:
         FabricaError: No entry has this run id, or the file can't be written.
     """
     known = {entry.report.summary.run_id for entry in load_entries(folder)}
-    if run_id not in known:
+    if not known:
         raise FabricaError(
-            f"no entry has the run id {run_id}",
-            place=str(folder),
-            remedy=f"one of {', '.join(sorted(known)) or 'none'}",
+            "the leaderboard has no entries", place=str(folder), remedy="name its folder with --folder, or add bundles"
         )
+    if run_id not in known:
+        raise UnknownNameError("run id of an entry", run_id, known)
     reasons = {**_exclusions(folder), run_id: reason}
     kept = {name: text for name, text in sorted(reasons.items()) if text}
     write_whole(folder / EXCLUSIONS_NAME, json.dumps(kept, indent=2, ensure_ascii=False) + "\n")

@@ -1,4 +1,4 @@
-"""What all commands share: no option or argument takes an empty text for a path."""
+"""What all commands share: no option or argument takes an empty text for a path, or for what was left out."""
 
 from __future__ import annotations
 
@@ -29,11 +29,9 @@ def commands(group: typer.Typer, path: tuple[str, ...] = ()) -> Iterator[tuple[t
 def words_for(function: Any, name: str, value: str) -> list[str]:
     """The words that give `value` to one parameter, and something to every other that is required."""
     words: list[str] = []
+    defaults = {other: parameter.default for other, parameter in inspect.signature(function).parameters.items()}
     for other, annotation in get_type_hints(function, include_extras=True).items():
-        required = (
-            other != "return" and inspect.signature(function).parameters[other].default is inspect.Parameter.empty
-        )
-        if other != name and not required:
+        if other != name and defaults.get(other) is not inspect.Parameter.empty:
             continue
         given = value if other == name else "x"
         info = annotation.__metadata__[0]
@@ -42,25 +40,29 @@ def words_for(function: Any, name: str, value: str) -> list[str]:
     return words
 
 
-def path_parameters() -> Iterator[Any]:
-    """Every parameter of every command that is a path, or paths."""
+def refusing_parameters() -> Iterator[Any]:
+    """Every parameter of every command that is a path, or paths, or a text that may be left out."""
     for path, function in commands(app):
         for name, annotation in get_type_hints(function, include_extras=True).items():
             kind = (get_args(annotation) or (annotation,))[0]
-            if kind is Path or Path in get_args(kind):
+            if kind is Path or Path in get_args(kind) or kind == str | None:
                 yield pytest.param([*path, *words_for(function, name, "")], id=f"{'-'.join(path)}-{name}")
 
 
-PATHS = list(path_parameters())
+PARAMETERS = list(refusing_parameters())
 
 
-def test_the_paths_of_commands_are_found():
-    assert {"run-out", "score-candidate", "audit-run", "kb-lessons-runs"} <= {str(param.id) for param in PATHS}
+def test_the_parameters_of_commands_are_found():
+    expected = {"run-out", "run-model", "score-candidate", "audit-run", "kb-lessons-runs", "tasks-measure-cslc"}
+    assert expected <= {str(param.id) for param in PARAMETERS}
 
 
-@pytest.mark.parametrize("words", PATHS)
-def test_an_empty_text_is_no_path(cli, tmp_path, monkeypatch, words):
-    """An unset variable of a shell gives one, and it would stand for the current folder."""
+@pytest.mark.parametrize(
+    "words",
+    [*PARAMETERS, ["csl", "fmt", ""], ["csl", "check", ""], ["csl", "memmap", ""], ["csl", "routes", ""]],
+)
+def test_an_empty_text_is_refused(cli, tmp_path, monkeypatch, words):
+    """An unset variable of a shell gives one, and it would stand for the current folder, or for the default."""
     monkeypatch.chdir(tmp_path)
     assert_one_clear_error(cli(*words), ExitCode.USAGE, "empty text")
     assert not list(tmp_path.iterdir())

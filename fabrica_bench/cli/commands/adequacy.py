@@ -18,11 +18,12 @@ from fabrica_bench.cli.app import (
     SizeOption,
     TasksOption,
     app,
+    checked_choice,
     examples,
     use_tasks,
 )
 from fabrica_bench.cli.console import Column, counted
-from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.errors import ExitCode
 
 if TYPE_CHECKING:
     from fabrica_bench.scoring.adequacy import Adequacy
@@ -66,6 +67,7 @@ def adequacy(
 
     use_tasks(folder)
     chosen = _tiers(tiers)
+    target = checked_choice("--arch", arch, ("wse2", "wse3"))
     tasks = require_tasks(filters or ())
     parts: list[_Part] = []
     for tier in chosen:
@@ -74,10 +76,10 @@ def adequacy(
 
             parts.append(_of_results(list(measure_all(tasks, size))))
             continue
-        parts.append(_measured(tasks, tier, size, arch, jobs, state))
+        parts.append(_measured(tasks, tier, size, target, jobs, state))
     ok = bool(tasks) and all(part.ok for part in parts)
     if out is not None:
-        out.write_text(_page(parts, chosen, size, arch), encoding="utf-8")
+        out.write_text(_page(parts, chosen, size, target), encoding="utf-8")
     if json:
         console.write_json({"ok": ok, "size": size, "tiers": {part.tier: part.facts for part in parts}})
     else:
@@ -91,10 +93,8 @@ def adequacy(
 
 
 def _tiers(given: list[str] | None) -> list[Tier | str]:
-    for name in given or ():
-        if name not in TIERS:
-            raise FabricaError(f"no tier {name!r}", remedy=f"one of {', '.join(TIERS)}", code=ExitCode.USAGE)
-    return [name for name in TIERS if name in (given or ("programs",))]
+    chosen = [checked_choice("--tier", name, TIERS) for name in given or ("programs",)]
+    return [name for name in TIERS if name in chosen]
 
 
 @dataclass(frozen=True)
@@ -151,9 +151,6 @@ def _of_results(found: list[Adequacy]) -> _Part:
 
 def _measured(tasks: list[Any], tier: Any, size: str, arch: Any, jobs: int, state: Path | None) -> _Part:
     from fabrica_bench.scoring.adequacy_run import measure_tasks
-
-    if arch not in ("wse2", "wse3"):
-        raise FabricaError(f"no target {arch!r}", remedy="wse2 or wse3", code=ExitCode.USAGE)
 
     def report(item: ProgramAdequacy, left: int) -> None:
         console.note(f"{item.task}: {len(item.of('killed'))}/{item.total} killed; {counted(left, 'task')} to go")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from fabrica_bench.cli import console
-from fabrica_bench.cli.app import Application, JsonOption, app, checked_choice, examples
+from fabrica_bench.cli.app import Application, JsonOption, app, checked_choice, empty_path, examples
 from fabrica_bench.cli.console import Column
 from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
 
@@ -70,6 +70,8 @@ def check(
 
     Diagnostics go to standard output. Exits with 0 when the program compiles, 1 when it has errors.
     """
+    if words[0] == "":
+        raise empty_path("FILE")
     diagnostics, facts = _check_syntax(words) if syntax else _check_program(words)
     errors = sum(item.severity == "error" for item in diagnostics)
     warnings = sum(item.severity == "warning" for item in diagnostics)
@@ -191,6 +193,8 @@ def _csl_files(names: Sequence[str]) -> list[str]:
     """The named files, and the CSL files below the named folders, each once."""
     found: dict[str, None] = {}
     for name in names:
+        if name == "":
+            raise empty_path("FILES")
         path = Path(name)
         if path.is_dir():
             inside = sorted(str(file) for file in path.rglob("*.csl") if file.is_file())
@@ -337,6 +341,8 @@ def load_program(words: Sequence[str]) -> Program:
     from fabrica_bench.csl.diagnostics import CslError
     from fabrica_bench.csl.driver import compile_program
 
+    if words[0] == "":
+        raise empty_path("PROGRAM")
     if len(words) == 1 and Path(words[0]).is_dir():
         return read_artifact(Path(words[0]))
     options = parse_options(words)
