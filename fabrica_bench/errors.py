@@ -114,7 +114,7 @@ class UnknownNameError(FabricaError):
         else:
             remedy = f"{len(names)} names are known" if names else f"no {kind} is available"
         if listing:
-            remedy += f"; `{listing}` shows all"
+            remedy += f"{'' if remedy.endswith('?') else ';'} `{listing}` shows all"
         super().__init__(f"unknown {kind} {name!r}", remedy=remedy, code=ExitCode.USAGE)
 
 

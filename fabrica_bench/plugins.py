@@ -295,6 +295,9 @@ class Agent(Protocol):
         name: What `--agent` selects; unique among the installed agents.
         model: The model in use now, e.g. `deterministic`.
         control: True for agents that check the harness rather than compete; rankings leave them out.
+
+    An agent may have `option_names` too: the options that it knows, as in `--option mode=C`. Others are then refused
+    before a run begins. Without it any name is taken, and one that is misspelt has no effect.
     """
 
     @property
@@ -387,6 +390,25 @@ def find_agent(name: str, sources: Iterable[EntryPoint] | None = None) -> Agent:
     if errors:
         raise errors[0]
     raise UnknownNameError("agent", name, agents, listing="fabrica-bench agents")
+
+
+def require_options(agent: Agent, given: Iterable[str]) -> None:
+    """Refuse options that an agent doesn't know, where it says which ones it knows.
+
+    Args:
+        agent: The agent; see `Agent` on `option_names`.
+        given: Names of options, with hyphens or underscores.
+
+    Raises:
+        UnknownNameError: The agent knows no such option; near matches are named.
+    """
+    names: Iterable[str] | None = getattr(agent, "option_names", None)
+    if names is None:
+        return
+    known = {name.replace("-", "_") for name in names}
+    for name in given:
+        if name.replace("-", "_") not in known:
+            raise UnknownNameError(f"option of agent {agent.name}", name, known)
 
 
 def _sources(given: Iterable[EntryPoint] | None) -> list[tuple[str, Callable[[], object]]]:

@@ -10,7 +10,16 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from fabrica_bench.errors import FabricaError, UnknownNameError
-from fabrica_bench.plugins import AgentGaveUp, Budget, Candidate, discover_agents, find_agent, hookimpl, load_plugins
+from fabrica_bench.plugins import (
+    AgentGaveUp,
+    Budget,
+    Candidate,
+    discover_agents,
+    find_agent,
+    hookimpl,
+    load_plugins,
+    require_options,
+)
 
 
 class Echo:
@@ -51,6 +60,15 @@ def test_the_shipped_controls_are_installed():
     assert agents["reference"].control
     assert agents["null"].control
     assert not agents["fabrica"].control
+
+
+def test_an_option_that_an_agent_does_not_know_names_the_near_one():
+    agent = Echo("a")
+    require_options(agent, ["anything"])  # it doesn't say what it knows
+    agent.option_names = ("mode", "max_depth")
+    require_options(agent, ["mode", "max-depth"])
+    with pytest.raises(UnknownNameError, match=r"option of agent a 'moed' \(did you mean mode\?"):
+        require_options(agent, ["mode", "moed"])
 
 
 def test_one_entry_point_seen_twice_is_one_plugin(plugin):

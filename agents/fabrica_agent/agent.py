@@ -55,6 +55,13 @@ class FabricaAgent:
         """What records say about the model."""
         return os.environ.get("FABRICA_AGENT_MODEL", "deterministic")
 
+    @property
+    def option_names(self) -> tuple[str, ...]:
+        """What `--option` may name; only the stages with a model go by it."""
+        from fabrica_agent.stages.settings import Settings
+
+        return tuple(Settings.model_fields)
+
     def translate(self, view: TaskView, tools: AgentTools, budget: Budget) -> Candidate:
         """See `fabrica_bench.plugins.Agent`."""
         if getattr(tools, "model", None) is not None:

@@ -38,13 +38,15 @@ def make_config(
     """A configuration from the options' words; `more` are further fields of `RunConfig`.
 
     Raises:
-        FabricaError: A word is none of its option's values, or there is no such agent.
+        FabricaError: A word is none of its option's values, or there is no such agent or option of it.
     """
-    from fabrica_bench.plugins import find_agent
+    from fabrica_bench.plugins import find_agent, require_options
     from fabrica_bench.runs.config import RunConfig
 
+    found = find_agent(agent)
+    require_options(found, more.get("options", ()))
     fields = {
-        "agent": find_agent(agent).name,
+        "agent": found.name,
         "tasks": tuple(tasks),
         "out": out,
         "toolchain": toolchain,

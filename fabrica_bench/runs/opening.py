@@ -127,9 +127,12 @@ def _open(config: RunConfig, tasks: list[Task]) -> tuple[RunStore, HeldOutKey]:
             "the folder is not empty and holds no run",
             place=str(config.out),
             remedy="choose another one with --out",
-            code=ExitCode.USAGE,
         )
     parent = _existing_parent(config.out)
+    if not parent.is_dir():
+        raise FabricaError(
+            "the run folder can't be made: not a folder", place=str(parent), remedy="choose another place with --out DIR"
+        )
     if not os.access(parent, os.W_OK | os.X_OK):
         raise FabricaError(
             "the run folder can't be made: no permission to write here",

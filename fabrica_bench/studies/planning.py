@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.models.selection import NO_MODEL
-from fabrica_bench.plugins import Budget, load_plugins
+from fabrica_bench.plugins import Budget, load_plugins, require_options
 from fabrica_bench.runs.config import DEFAULT_BUDGET, RunConfig
 from fabrica_bench.runs.execution import finished_jobs
 from fabrica_bench.runs.opening import check_config
@@ -158,6 +158,7 @@ def plan_study(
     runs: list[PlannedRun] = []
     written = list_tasks()
     for arm in study.arms:
+        require_options(agents[agent], arm.options)
         if not (only_shown and arm.toolchain in TOOLCHAIN_NAMES):
             get_toolchain(arm.toolchain)
         conditions = parse_filters(arm.filter)

@@ -51,6 +51,8 @@ def test_an_unknown_agent_names_the_near_one(cli):
         (["--max-cost", "-1"], ["--max-cost", "-1"]),
         (["--rpm", "inf"], ["--rpm", "inf"]),
         (["--seed", str(1 << 63)], ["--seed", "9223372036854775808"]),
+        (["--budget", "wall"], ["wall", "evaluations=40"]),
+        (["--agent", "fabrica", "--option", "moed=C"], ["moed", "mode"]),
         (["--budget", "wall_s=inf"], ["--budget", "wall_s", "inf"]),
         (["--budget", "cost_usd=nan"], ["--budget", "cost_usd", "nan"]),
     ],
@@ -176,6 +178,8 @@ def test_a_key_file_that_is_missing(cli, candidate, tmp_path):
 def test_a_run_folder_that_is_a_file_or_cannot_be_made(cli, tmp_path):
     (tmp_path / "taken").write_text("x", encoding="utf-8")
     outcome = cli("run", "--agent", "null", "--out", tmp_path / "taken")
+    assert_one_clear_error(outcome, ExitCode.BAD_INPUT, "taken", "not a folder", "--out")
+    outcome = cli("run", "--agent", "null", "--out", tmp_path / "taken" / "run")
     assert_one_clear_error(outcome, ExitCode.BAD_INPUT, "taken", "not a folder", "--out")
     assert (tmp_path / "taken").read_text(encoding="utf-8") == "x"
 

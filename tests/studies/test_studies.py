@@ -154,6 +154,13 @@ def test_a_control_that_is_not_installed_refuses_the_study(tmp_path):
         plan_study(study, agent="fabrica", out=tmp_path)
 
 
+def test_an_option_that_the_agent_does_not_know_is_found_before_anything_runs(tmp_path):
+    arm = {"name": "hasty", "what": "two repairs", "filter": ["set=probe"], "options": {"repair": "2"}}
+    study = load_study(str(own_study(tmp_path, controls=["reference"], compare=[], arms=[arm])))
+    with pytest.raises(FabricaError, match=r"option of agent fabrica 'repair' \(did you mean repairs"):
+        plan_study(study, agent="fabrica", out=tmp_path, only_shown=True)
+
+
 def test_a_study_of_ones_own_runs_resumes_and_never_pools_its_arms(tmp_path, toys):
     study = load_study(str(own_study(tmp_path, controls=["reference"])))
     plan = plan_study(study, agent="toy", out=toys, jobs=2)
