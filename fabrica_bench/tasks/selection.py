@@ -215,14 +215,22 @@ def _named(tasks: Sequence[Task]) -> str:
     return f"chooses {len(tasks) or 'none'}"
 
 
+CHECKOUT_SECRETS: Final = ("tests", "validation", "benchmarks", "reports")
+"""Folders of a source checkout with finished programs: honest twins of exploits, models of published kernels."""
+
+
 def secret_roots() -> list[Path]:
-    """Folders that hold references and oracles: the tasks in use and those of this installation."""
+    """Folders that hold references, oracles and other solutions: the tasks in use and those of this installation, and
+    beside the latter, in a source checkout, tests and validation."""
     roots: list[Path] = []
     for find in (tasks_root, shipped_tasks_root):
         try:
             roots.append(find())
         except FabricaError:
             continue
+    checkout = Path(__file__).resolve().parents[2]
+    if (checkout / "tasks") in roots:
+        roots += [checkout / name for name in CHECKOUT_SECRETS]
     return list(dict.fromkeys(roots))
 
 

@@ -185,14 +185,17 @@ def python_paths(*, hidden: Iterable[Path]) -> PythonPaths:
     An allow-list can't take away again, so a folder that contains a hidden one is replaced by its other entries, and
     may be listed only: the names in a hidden folder are no secret, its files are.
     """
-    return _python_paths(tuple(sorted({path.resolve() for path in hidden})))
+    # Children import from there too, see `python_environment`.
+    inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    imports = (*sys.path, *site.getsitepackages(), *inherited)
+    return _python_paths(tuple(sorted({path.resolve() for path in hidden})), tuple(filter(None, imports)))
 
 
 @cache
-def _python_paths(hidden: tuple[Path, ...]) -> PythonPaths:
+def _python_paths(hidden: tuple[Path, ...], imports: tuple[str, ...]) -> PythonPaths:
     wanted = {Path(path) for path in SYSTEM_PATHS}
     wanted |= {prefix for prefix in _prefixes() if prefix != Path("/")}
-    wanted |= {Path(entry) for entry in [*sys.path, *site.getsitepackages()] if entry}
+    wanted |= {Path(entry) for entry in imports}
     found: dict[Path, None] = {}
     for path in sorted(wanted):
         for part in _without(path.resolve(), hidden):
