@@ -61,13 +61,13 @@ def _launches(function: Cursor) -> bool:
 
 
 def _reached(function: Cursor, seen: set[int]) -> list[Cursor]:
-    """Functions that a function calls, directly or not, template instances included."""
+    """Functions and methods that a function calls, directly or not, template instances included."""
     found: list[Cursor] = []
     for c in cu.subtree(function):
         if c.kind.name != "CALL_EXPR" or c.referenced is None:
             continue
         callee = c.referenced.get_definition() or c.referenced
-        if callee.hash not in seen and callee.kind.name == "FUNCTION_DECL":
+        if callee.hash not in seen and callee.kind.name in ("FUNCTION_DECL", "CXX_METHOD", "CONSTRUCTOR"):
             seen.add(callee.hash)
             found += [callee, *_reached(callee, seen)]
     return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fabrica_agent.csl.names import Identifiers
 from fabrica_agent.csl.stages import Part, Round
 from fabrica_agent.lowering.ir import Ty, UnsupportedError
-from fabrica_agent.mesh.lines import Cast, Chain, Library, Port, Tree, X
+from fabrica_agent.mesh.lines import Cast, Chain, Library, LineWay, MeshCast, Port, Tree, X
 from fabrica_agent.mesh.plan import OWN, Gather, Kind, Step
 from fabrica_agent.mesh.shards import Dim, Shards, merged
 
@@ -148,10 +148,19 @@ class Transfers:
     def _tensor(self, s: Shards) -> str:
         return self._dsd(s.symbol, [Dim(d.count, d.own, d.own) for d in s.dims], s.own_first)
 
-    def _unit(self, s: Shards, step: Step) -> _Unit:
+    def _cast_to_all(self, s: Shards, way: MeshCast) -> list[str]:
+        """The whole array, from the PE that has all of it."""
+        name, ty = self.exchange.private[s.array]
+        whole = self._dsd(name, [Dim(s.size, 1, 1)], 0)
+        send, receive = self._outlet(way.send, s.size), self._inlet(way.receive, s.size)
+        x, y = way.root
+        here = f"{self.px} == {x} and {self.py} == {y}"
+        return [f"if ({here}) {{ {MOVES[ty]}({send}, {whole}); }} else {{ {MOVES[ty]}({whole}, {receive}); }}"]
+
+    def _unit(self, s: Shards, step: Step, way: LineWay) -> _Unit:
         """What moves along an axis at a time: a part, with the parts of the line that were brought together before."""
         name, ty = self.exchange.private[s.array]
-        axis, other = step.way.axis, 1 - step.way.axis
+        axis, other = way.axis, 1 - way.axis
         along, everything = step.kind is Kind.SPREAD, step.across != OWN
         dims = [Dim(d.count, d.whole, d.whole) for d in s.dims]
         for side, wanted in ((axis, along), (other, everything)):
@@ -172,9 +181,11 @@ class Transfers:
     # ----------------------------------------------------------------------------------------------------- one step
 
     def _step(self, s: Shards, step: Step) -> list[Part]:
+        if isinstance(step.way, MeshCast):
+            return [*self._cast_to_all(s, step.way)]
         axis = step.way.axis
         place = self.px if axis == X else self.py
-        unit = self._unit(s, step)
+        unit = self._unit(s, step, step.way)
         count = self.exchange.mesh[axis]
         other = self.py if axis == X else self.px
         only_if = f"{other} == {step.across}" if step.across >= 0 and self.exchange.mesh[1 - axis] > 1 else ""

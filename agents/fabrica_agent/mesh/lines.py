@@ -1,7 +1,7 @@
 """What lines of PEs can do: pass data along from neighbour to neighbour, cast it to all, collect it by a tree.
 
 Each of them exists where the layout's channels fit together on a whole line, under names that are the same on all its
-PEs.
+PEs. Besides, one PE may be able to cast to all others of the mesh.
 """
 
 from __future__ import annotations
@@ -64,7 +64,17 @@ class Library:
     param: str
 
 
-Way = Chain | Cast | Tree | Library
+@dataclass(frozen=True)
+class MeshCast:
+    """The PE at `root` sends to all others of the mesh at once."""
+
+    root: Pe
+    send: Port
+    receive: Port
+
+
+LineWay = Chain | Cast | Tree | Library
+Way = LineWay | MeshCast
 
 
 def extent(mesh: Mesh, axis: int) -> int:
@@ -89,7 +99,19 @@ def ways(mesh: Mesh) -> tuple[Way, ...]:
         found += [chain for sign in (1, -1) for chain in _chains(mesh, axis, sign)]
         found += [cast for root in (0, extent(mesh, axis) - 1) for cast in _casts(mesh, axis, root)]
         found += _trees(mesh, axis)
+    if mesh.width > 1 and mesh.height > 1:
+        found += islice(_mesh_casts(mesh), 1)
     return tuple(found)
+
+
+def _mesh_casts(mesh: Mesh) -> Iterator[MeshCast]:
+    everywhere = frozenset(mesh.pes)
+    for (root, color), channel in sorted(mesh.channels.items()):
+        others = everywhere - {root}
+        names = frozenset.intersection(*(mesh.names(pe, color) for pe in others))
+        if channel.receivers == others and names and mesh.names(root, color):
+            send, receive = min(mesh.names(root, color)), min(names)
+            yield MeshCast(root, Port(send, _flag(mesh, {root})), Port(receive, _flag(mesh, set(others))))
 
 
 def _chains(mesh: Mesh, axis: int, sign: int) -> Iterator[Chain]:

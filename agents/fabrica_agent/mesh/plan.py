@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 
 from fabrica_agent.mesh.channels import Mesh
-from fabrica_agent.mesh.lines import Cast, Chain, Library, Tree, Way, X, Y, extent
+from fabrica_agent.mesh.lines import Cast, Chain, Library, LineWay, MeshCast, Tree, Way, X, Y, extent
 from fabrica_agent.mesh.shards import Shards
 
 EVERYWHERE = -1
@@ -28,7 +28,8 @@ class Kind(StrEnum):
     COLLECT = "collect"
     """Own parts to the PE at place `to`, or, without `to`, to all."""
     SPREAD = "spread"
-    """What the PE at place `start` knows to those that follow in the way's direction, or to all."""
+    """What the PE at place `start` knows to those that follow in the way's direction, or to all; by a `MeshCast`, what
+    its root knows to all PEs."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,19 @@ def plan_gather(shards: Shards, mesh: Mesh, ways: Sequence[Way], wanted: tuple[i
         ways: What lines can do.
         wanted: Along columns and rows, the place of the PEs that need the array, or EVERYWHERE.
     """
+    by_lines = _by_lines(shards, mesh, [w for w in ways if not isinstance(w, MeshCast)], wanted)
+    if by_lines.complete:
+        return by_lines
+    for way in ways:
+        if isinstance(way, MeshCast):
+            to_root = plan_gather(shards, mesh, [w for w in ways if w is not way], way.root)
+            if to_root.complete:
+                step = Step(Kind.SPREAD, way, 0, None, EVERYWHERE)
+                return Gather(shards, (*to_root.steps, step), (EVERYWHERE, EVERYWHERE), True)
+    return by_lines
+
+
+def _by_lines(shards: Shards, mesh: Mesh, ways: Sequence[LineWay], wanted: tuple[int, int]) -> Gather:
     start = tuple(_initially(shards, mesh, axis) for axis in (X, Y))
     best: tuple[tuple[int, int], Gather] | None = None
     for order in ((X, Y), (Y, X)):
@@ -115,7 +129,9 @@ def _senders(held: int, wanted: int) -> int:
     return held if held >= 0 <= wanted else wanted
 
 
-def _along(axis: int, held: int, across: int, mesh: Mesh, ways: Sequence[Way], wanted: int) -> tuple[int, list[Step]]:
+def _along(
+    axis: int, held: int, across: int, mesh: Mesh, ways: Sequence[LineWay], wanted: int
+) -> tuple[int, list[Step]]:
     """How one axis can be held afterwards, and the steps there."""
     if _meets(held, wanted):
         return held, []
@@ -133,7 +149,7 @@ def _along(axis: int, held: int, across: int, mesh: Mesh, ways: Sequence[Way], w
     return min(options, key=lambda o: (o[0] != EVERYWHERE, len(o[1])), default=(held, []))
 
 
-def _collected(usable: Iterable[Way], last: int, across: int) -> list[tuple[int, list[Step]]]:
+def _collected(usable: Iterable[LineWay], last: int, across: int) -> list[tuple[int, list[Step]]]:
     options: list[tuple[int, list[Step]]] = []
     ends = {c.sign: c for c in usable if isinstance(c, Chain)}
     for way in usable:
@@ -155,7 +171,7 @@ def _collected(usable: Iterable[Way], last: int, across: int) -> list[tuple[int,
     return options
 
 
-def _spread(usable: Iterable[Way], start: int, last: int, across: int) -> list[tuple[int, list[Step]]]:
+def _spread(usable: Iterable[LineWay], start: int, last: int, across: int) -> list[tuple[int, list[Step]]]:
     options: list[tuple[int, list[Step]]] = []
     ends = {c.sign: c for c in usable if isinstance(c, Chain)}
     for way in usable:

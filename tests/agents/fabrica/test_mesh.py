@@ -12,7 +12,7 @@ from fabrica_agent.csl.names import Identifiers
 from fabrica_agent.csl.stages import Round, Stages
 from fabrica_agent.lowering.ir import UnsupportedError
 from fabrica_agent.mesh.channels import Mesh, read_mesh
-from fabrica_agent.mesh.lines import Cast, Chain, Tree, X, Y, ways
+from fabrica_agent.mesh.lines import Cast, Chain, MeshCast, Tree, X, Y, ways
 from fabrica_agent.mesh.plan import EVERYWHERE, OWN, Kind, plan_gather
 from fabrica_agent.mesh.shards import Dim, Shards, shards
 from fabrica_agent.records import Placement
@@ -231,6 +231,51 @@ def test_the_library_brings_all_parts_to_all() -> None:
     assert (step.kind, step.to) == (Kind.COLLECT, None)
 
 
+FIRST_TO_ALL = """
+  const own_out = @get_color(x % 2);
+  const own_in = @get_color((x + 1) % 2);
+  const up = @get_color(2 + y % 2);
+  const from_below = @get_color(2 + (y + 1) % 2);
+  const c = @get_color(6);
+  @set_tile_code(x, y, "pe.csl", .{ .p = memcpy.get_params(x), .first = x == 0 and y == 0, .own_out = own_out,
+    .own_in = own_in, .up = up, .from_below = from_below, .total = c });
+  if (x > 0) { @set_color_config(x, y, own_out, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ WEST } } }); }
+  if (x + 1 < columns) { @set_color_config(x, y, own_in, .{ .routes = .{ .rx = .{ EAST }, .tx = .{ RAMP } } }); }
+  if (x == 0 and y > 0) { @set_color_config(x, y, up, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ NORTH } } }); }
+  if (x == 0 and y + 1 < rows) {
+    @set_color_config(x, y, from_below, .{ .routes = .{ .rx = .{ SOUTH }, .tx = .{ RAMP } } });
+  }
+  const east = if (x + 1 < columns) .{ EAST } else .{};
+  const south = if (x == 0 and y + 1 < rows) .{ SOUTH } else .{};
+  const onward = @concat_structs(east, south);
+  if (x == 0 and y == 0) { @set_color_config(x, y, c, .{ .routes = .{ .rx = .{ RAMP }, .tx = onward } }); }
+  else {
+    const from = if (x == 0) .{ NORTH } else .{ WEST };
+    @set_color_config(x, y, c, .{ .routes = .{ .rx = from, .tx = @concat_structs(.{ RAMP }, onward) } });
+  }
+"""
+
+
+def test_what_the_first_pe_has_collected_it_casts_to_all() -> None:
+    mesh = mesh_of(FIRST_TO_ALL, 3, 2)
+    (cast,) = [w for w in ways(mesh) if isinstance(w, MeshCast)]
+    assert (cast.root, cast.send.color, cast.receive.color) == ((0, 0), "total", "total")
+    assert (cast.send.used_if, cast.receive.used_if) == ("first", None)
+    place = Placement(array="A", shape=(2, 3, 4), symbol="A", length=4, x=(0, 0, 1, 0), y=(0, 1, 0, 0),
+                      offset=(0, 0, 0, 1))  # fmt: skip
+    found = shards(place, (3, 2))
+    assert found is not None
+    plan = plan_gather(found, mesh, ways(mesh), (EVERYWHERE, EVERYWHERE))
+    assert plan.complete
+    assert [(type(s.way), s.kind, s.to) for s in plan.steps] == [
+        (Chain, Kind.COLLECT, 0),
+        (Chain, Kind.COLLECT, 0),
+        (MeshCast, Kind.SPREAD, None),
+    ]
+    # Where the first PE alone needs the array, nothing is cast.
+    assert len(plan_gather(found, mesh, ways(mesh), (0, 0)).steps) == 2
+
+
 def test_tasks_that_a_layout_gives_away_are_known() -> None:
     assert collective_mesh(3, 2).tasks == {10, 11, 12, 13}
     assert mesh_of(TO_THE_WEST, 4).tasks == frozenset()
@@ -265,7 +310,15 @@ def test_the_variables_of_descriptors_leave_names_of_arrays_alone() -> None:
 
 
 @pytest.mark.parametrize("arch", ["wse2", "wse3"])
-@pytest.mark.parametrize("name", ["ParBroadcast-Scale", "Residual", "GEMV-Collectives-2D"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ParBroadcast-Scale",
+        "Residual",
+        "GEMV-Collectives-2D",
+        pytest.param("Power-Method", marks=pytest.mark.slow),
+    ],
+)
 def test_programs_that_gather_first_are_valid_on_inputs_they_were_not_made_with(name: str, arch: str) -> None:
     task = load_task(name)
     view = task_view(task, arch=arch, size="small", workflow="W1", toolchain="embedded")  # type: ignore[arg-type]
