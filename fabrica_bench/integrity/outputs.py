@@ -89,8 +89,9 @@ def check_outputs(
     findings = []
     for check in checks:
         if not check.ok:
-            poisoned = count_poison(outputs.get(check.name))
-            never = f"; {poisoned} elements were never written" if poisoned else ""
+            array = outputs.get(check.name)
+            poisoned = count_poison(array)
+            never = f"; elements never written: {poisoned} of {array.size}" if array is not None and poisoned else ""
             findings.append(_finding(f"output {check.name!r}: {check.reason}{never}"))
     return findings, checks
 

@@ -231,9 +231,8 @@ class Task:
             return OutputCheck(name, False, reason, np.nan, np.nan)
         values = array.astype(np.float64)
         if not np.isfinite(values).all():
-            return OutputCheck(
-                name, False, f"{int((~np.isfinite(values)).sum())} values are not finite", np.nan, np.nan
-            )
+            reason = f"values that are not finite: {int((~np.isfinite(values)).sum())} of {values.size}"
+            return OutputCheck(name, False, reason, np.nan, np.nan)
         error = np.abs(values - expected[name])
         ratio = np.divide(error, allowed[name], out=np.where(error > 0, np.inf, 0.0), where=allowed[name] > 0)
         worst = np.unravel_index(int(np.argmax(ratio)), shape)

@@ -48,13 +48,13 @@ def test_one_wrong_last_bit_fails_an_exact_task() -> None:
 def test_one_value_that_is_not_finite_fails(value: float) -> None:
     _, right, _ = case()
     right["y"][-1] = value
-    assert "1 values are not finite" in messages(right)[0]
+    assert "values that are not finite: 1 of " in messages(right)[0]
 
 
 def test_unwritten_elements_are_counted() -> None:
     _, right, _ = case()
     right["y"].view(np.uint32)[:5] = POISON_WORDS[32]
-    assert "5 elements were never written" in messages(right)[0]
+    assert "elements never written: 5 of " in messages(right)[0]
     assert count_poison(np.full(3, POISON_WORDS[16], np.uint16)) == 3
     assert count_poison(None) == 0
 

@@ -142,7 +142,7 @@ def test_check_says_what_is_wrong() -> None:
     wrong[3] += 1
     assert task.check({"out": wrong}, inputs, size)[0].reason.startswith("at [3]: ")
     wrong[3] = np.nan
-    assert task.check({"out": wrong}, inputs, size)[0].reason == "1 values are not finite"
+    assert task.check({"out": wrong}, inputs, size)[0].reason == f"values that are not finite: 1 of {wrong.size}"
     wide = {"out": right["out"].astype(float)}
     assert "is float64 [512], not float32 [512]" in task.check(wide, inputs, size)[0].reason
     assert task.check({}, inputs, size)[0].reason == "missing"

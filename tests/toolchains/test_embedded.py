@@ -61,7 +61,7 @@ FAULTY: dict[str, tuple[Callable[[str], str], str, str]] = {
         "Correct",
         "input x",
     ),
-    "last element missing": (lambda t: t.replace("i < n", "i < n - 1"), "Correct", "1 elements were never written"),
+    "last element missing": (lambda t: t.replace("i < n", "i < n - 1"), "Correct", "elements never written: 1 of "),
 }
 
 
