@@ -38,11 +38,11 @@ from fabrica_bench.toolchains.processes import (
     scrubbed_environment,
 )
 from fabrica_bench.toolchains.seccomp import describe_calls
-from fabrica_bench.toolchains.space import SpaceLimits, space_watched
+from fabrica_bench.toolchains.watch import TreeLimits, tree_watched
 
 AGENT_LIMITS: Final = Limits(cpu_s=3600, address_space=16 << 30, file_size=256 << 20, processes=64, open_files=256)
 
-AGENT_SPACE: Final = SpaceLimits()
+AGENT_TREE: Final = TreeLimits()
 
 START_DEADLINE_S: Final = 60.0
 """Importing plug-ins takes about a second; a busy machine gets more."""
@@ -97,7 +97,7 @@ def option_variable(name: str) -> str:
 def agent_isolation() -> dict[str, str]:
     """What confines an agent's process."""
     report = isolation_report(AGENT_LIMITS, confinement=describe_confinement(network=True), calls=describe_calls())
-    return {**report, "space": AGENT_SPACE.describe()}
+    return {**report, "tree": AGENT_TREE.describe()}
 
 
 def describe_agent(name: str, options: Mapping[str, str] | None = None, model: str | None = None) -> AgentFacts:
@@ -143,7 +143,7 @@ def run_agent(
     gate: ModelGate | None = None,
     examples: ExampleCall = list,
     profile: ProfileCall = no_profile,
-    space: SpaceLimits = AGENT_SPACE,
+    tree: TreeLimits = AGENT_TREE,
 ) -> AgentAnswer:
     """Let an agent translate one task.
 
@@ -159,7 +159,7 @@ def run_agent(
         gate: Answers model calls; None when there is no model.
         examples: Does the work of `AgentTools.examples`.
         profile: Does the work of `AgentTools.profile`.
-        space: What its folder may take.
+        tree: What it may take with all that it starts.
 
     Raises:
         AgentFailure: It crashed, broke the protocol, or exceeded its wall limit and was killed.
@@ -170,7 +170,7 @@ def run_agent(
         try:
             with (
                 _start(folder, options or {}, seed, desk.model) as link,
-                space_watched(link.child, folder, space) as excess,
+                tree_watched(link.child, folder, tree) as excess,
             ):
                 try:
                     answer = _session(link, name, view, budget, deadline, desk, log)

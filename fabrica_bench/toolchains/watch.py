@@ -1,8 +1,9 @@
-"""Holding a child to the space that it may take on the machine's disk.
+"""Holding a child and all that it starts to limits that the system doesn't know.
 
-A limit on the size of a file doesn't limit their number, and a disk that is full is everybody's: the harness could no
-longer write its records, and would take that for the machine's failure. So what lies in a child's folder is added up
-again and again, with what its processes hold open that has no name any more.
+A limit on the size of a file doesn't limit their number, one on processes doesn't hold for the superuser, and a disk or
+a table of processes that is full is everybody's: the harness could go on no more, and would take that for the machine's
+failure. So what lies in a child's folder is added up again and again, with what its processes hold open that has no
+name any more, and they are counted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import signal
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,26 +31,30 @@ _BLOCK: Final = 512
 
 
 @dataclass(frozen=True)
-class SpaceLimits:
-    """What a child may take.
+class TreeLimits:
+    """What a child may take, with all that it starts.
 
     Attributes:
         bytes: On the disk, over all its files.
         entries: Files and folders.
         depth: Folders below each other: a chain of thousands could hide anything from whoever looks.
+        threads: Of all its processes, each of which has one at least.
     """
 
     bytes: int = 2 << 30
     entries: int = 200_000
     depth: int = 64
+    threads: int = 256
 
     def describe(self) -> str:
         """One line for the records."""
-        return f"folder {self.bytes >> 20} MiB in {self.entries} entries"
+        return f"folder {self.bytes >> 20} MiB in {self.entries} entries, {self.threads} threads"
 
 
-def excess(folder: Path, processes: Iterable[int], limits: SpaceLimits) -> str | None:
+def excess(folder: Path, processes: Collection[int], limits: TreeLimits) -> str | None:
     """Which limit a folder and these processes exceed; None when they don't."""
+    if sum(map(_threads, processes)) > limits.threads:
+        return f"it runs more than {limits.threads} processes and threads"
     taken, entries, linked = 0, 0, set[tuple[int, int]]()
     closed: list[OSError] = []
     top = str(folder)
@@ -76,7 +81,14 @@ def excess(folder: Path, processes: Iterable[int], limits: SpaceLimits) -> str |
     return _too_much(limits) if taken + _nameless(processes) > limits.bytes else None
 
 
-def _too_much(limits: SpaceLimits) -> str:
+def _threads(pid: int) -> int:
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))
+    except OSError:  # it has ended, or there is no /proc
+        return 0
+
+
+def _too_much(limits: TreeLimits) -> str:
     return f"its files take more than {limits.bytes >> 20} MiB"
 
 
@@ -94,7 +106,7 @@ def _nameless(processes: Iterable[int]) -> int:
 
 
 @contextmanager
-def space_watched(child: ChildProcess, folder: Path, limits: SpaceLimits) -> Iterator[Callable[[], str | None]]:
+def tree_watched(child: ChildProcess, folder: Path, limits: TreeLimits) -> Iterator[Callable[[], str | None]]:
     """Kill the child when it takes more than it may.
 
     Gives a function that looks once more and says which limit was exceeded; None when none was.
@@ -132,4 +144,4 @@ def space_watched(child: ChildProcess, folder: Path, limits: SpaceLimits) -> Ite
         yield look
 
 
-__all__ = ["SpaceLimits", "excess", "space_watched"]
+__all__ = ["TreeLimits", "excess", "tree_watched"]
