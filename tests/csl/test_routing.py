@@ -151,3 +151,41 @@ def test_descriptors_made_at_run_time_may_be_of_every_color_of_their_program(tmp
     assert layout_errors(tmp_path, layout("0: RAMP -> EAST", "1: EAST -> RAMP"), pe, memcpy=False) == [
         "PE (0, 0) sends color 3 EAST, where PE (1, 0) does not receive it"
     ]
+
+
+TAKER = """
+const c = @get_color(3);
+const in_queue = @get_input_queue(3);
+var role: u16 = 0;
+var word: u32 = 0;
+const in = @get_dsd(fabin_dsd, .{ .extent = 1, .fabric_color = c, .input_queue = in_queue });
+"""
+BIND = """
+comptime {
+  @bind_data_task(got, if (@is_arch("wse3")) @get_data_task_id(in_queue) else @get_data_task_id(c));
+  if (@is_arch("wse3")) { @initialize_queue(in_queue, .{ .color = c }); }
+}
+"""
+ALONE = """
+layout {
+  @set_rectangle(1, 1);
+  @set_tile_code(0, 0, "pe.csl");
+  ROUTE
+}
+"""
+
+
+def test_a_data_task_or_guarded_reception_without_a_way_is_a_warning_as_long_as_nobody_is_sure_to_send(
+    tmp_path: Path,
+) -> None:
+    data_task = TAKER + "task got(w: u32) void {}" + BIND
+    reception = TAKER + (
+        "task main() void { if (role == 1) { @mov32(&word, in); } }\n"
+        "comptime { @bind_local_task(main, @get_local_task_id(10)); @activate(@get_local_task_id(10));\n"
+        "  @initialize_queue(in_queue, .{ .color = c }); }"
+    )
+    east = "@set_color_config(0, 0, @get_color(3), .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ EAST } } });"
+    for pe, subject in ((data_task, "a data task takes"), (reception, "this receives on")):
+        for route in ("", east):
+            found = messages(tmp_path, ALONE.replace("ROUTE", route), pe, memcpy=True)
+            assert f"{subject} color 3, but no PE with this code has RAMP in the 'tx' of the color" in found

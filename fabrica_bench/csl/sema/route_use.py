@@ -8,7 +8,8 @@ that has it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from fabrica_bench.csl import ir
@@ -29,8 +30,10 @@ def errors_of_use(routes: Routes, numbers: Sequence[int], unjudged: set[int]) ->
     """Errors of the programs with these numbers, one for each color and source; `unjudged` colors are left out.
 
     A warning remains for guarded code with a color that no route of the program mentions: published programs use such a
-    color as the placeholder for what a PE doesn't have.
+    color as the placeholder for what a PE doesn't have. Another remains for data tasks, and guarded code that receives,
+    if no code is sure to send on the color: what never comes needs no way.
     """
+    sent = cache(lambda: surely_used(routes, "output"))
     seen: set[tuple[str, str, int]] = set()
     skipped = unjudged | set(routes.streams)
     with_code: dict[int, list[Place]] = {}
@@ -41,7 +44,7 @@ def errors_of_use(routes: Routes, numbers: Sequence[int], unjudged: set[int]) ->
         with_source.setdefault(routes.images[tile][1].file, []).append((x, y))
     for number in numbers:
         file = routes.images[number][1].file
-        use = _Use(routes, number, with_code.get(number, ()), with_source.get(file, ()))
+        use = _Use(routes, number, with_code.get(number, ()), with_source.get(file, ()), sent)
         for direction, color, problem in (*use.operations(skipped), *use.data_tasks(skipped)):
             key = use.image.file, direction, color
             if key not in seen:
@@ -85,8 +88,16 @@ def _task_color(task: BoundTask, is_wse2: bool, bound: dict[int, int]) -> int | 
 class _Use:
     """The colors that one program uses, on the PEs that have it and on those that have the same source."""
 
-    def __init__(self, routes: Routes, number: int, with_code: Sequence[Place], with_source: Sequence[Place]) -> None:
+    def __init__(
+        self,
+        routes: Routes,
+        number: int,
+        with_code: Sequence[Place],
+        with_source: Sequence[Place],
+        sent: Callable[[], set[int]],
+    ) -> None:
         self._routes = routes
+        self._sent = sent
         self._unit, self.image = routes.images[number]
         self._with_source = with_source
         self._with_code = with_code
@@ -122,7 +133,8 @@ class _Use:
                 if not lacking:
                     continue
                 message = f"this {'receives' if receives else 'sends'} on color {color}, but "
-                if started.runs(function, index):
+                is_certain = started.runs(function, index)
+                if is_certain:
                     message += f"PE ({lacking[0][0]}, {lacking[0][1]}) has no RAMP"
                 elif not any(self._has_ramp(place, color, receives) for place in self._with_source):
                     message += "no PE with this code has RAMP"
@@ -130,7 +142,8 @@ class _Use:
                     continue
                 message += f" in the '{'tx' if receives else 'rx'}' of the color"
                 hint = self._hint(color, receives)
-                if self._is_placeholder(color) and not bindable.runs(function, index):
+                is_idle = receives and not is_certain and color not in self._sent()
+                if is_idle or (self._is_placeholder(color) and not bindable.runs(function, index)):
                     self._unit.session.warn(span, message, hint)
                 else:
                     yield direction, color, Diagnostic(Severity.ERROR, message, span, hint)
@@ -145,7 +158,11 @@ class _Use:
                 continue
             if not any(self._has_ramp(place, color, receives=True) for place in self._with_source):
                 message = f"a data task takes color {color}, but no PE with this code has RAMP in the 'tx' of the color"
-                yield "input", color, Diagnostic(Severity.ERROR, message, task.span, self._hint(color, receives=True))
+                hint = self._hint(color, receives=True)
+                if color in self._sent():
+                    yield "input", color, Diagnostic(Severity.ERROR, message, task.span, hint)
+                else:
+                    self._unit.session.warn(task.span, message, hint)
 
     def _hint(self, color: int, receives: bool) -> str:
         if any(color in self._routes.colors[y][x] for x, y in self._with_code):
