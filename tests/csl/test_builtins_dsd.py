@@ -398,3 +398,25 @@ def test_the_reach_of_a_shape_is_that_of_its_elements(shape: list[tuple[int, int
     ]
     strides = strides_of(coefficients[::-1], extents[::-1])
     assert reach(extents, strides) == (min(elements), max(elements))
+
+
+WIDE = "@{} takes elements of {} bits here, but this DSD steps over elements of type '{}'"
+
+
+@pytest.mark.parametrize(
+    ("statement", "messages"),
+    [
+        ("@fnegs(hd, ad);", [WIDE.format("fnegs", 32, "i16")]),
+        ("@add16(hd, ad, hd);", [WIDE.format("add16", 16, "f32")]),
+        ("@faddhs(ad, hd, hd);", [WIDE.format("faddhs", 32, "i16")]),
+        ("@faddhs(ad, @as(f16, 1.0), hd);", [WIDE.format("faddhs", 32, "i16")]),
+        # The types of one width are as good as each other, and what was re-typed on purpose is as it was re-typed.
+        ("@faddhs(ad, bd, hd); @faddhs(ad, @as(f16, 1.0), bd); @mov32(ad, bd); @fmovh(hd, hd);", []),
+        ("@mov16(@set_dsd_base_addr(hd, @ptrcast([*]i16, &a)), hd);", []),
+    ],
+)
+def test_an_operation_on_elements_of_another_width_is_warned_about(
+    statement: str, messages: list[str], tmp_path: Path
+) -> None:
+    body = f"{ARRAYS}\nfn main() void {{ {statement} sys_mod.unblock_cmd_stream(); }}"
+    assert [warning.message for warning in compile_body(tmp_path, body).warnings] == messages

@@ -261,8 +261,6 @@ def _stride(given: Properties) -> Value:
 def _mem4d(call: Call, given: Properties) -> Value:
     build = _Builder(call, t.MEM4D)
     _base(build, given, comptime=True)
-    if build.fields:
-        call.fail("the properties of a 'mem4d_dsd' must be comptime-known", 1)
     extents = _numbers(given, "extent", t.U16)
     if extents is None:
         call.fail("the DSD has no 'extent' and no 'tensor_access'", 1)

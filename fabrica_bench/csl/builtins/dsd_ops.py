@@ -149,8 +149,8 @@ def dsd_operation(call: Call) -> Value:
 
 
 def _source_rules(name: str, form: str, operation: Operation) -> tuple[TypeRule, ...]:
-    if name == "faddhs" and form == "pvs":
-        return (_single, _half)
+    if name == "faddhs":  # one source has 32 bits: the second beside a 16-bit scalar, otherwise the first
+        return (_half, _single) if form == "dvs" else (_single, _half)
     return operation.sources
 
 
@@ -190,6 +190,7 @@ def _argument(call: Call, operand: Operand, code: str, legal: tuple[t.Type, ...]
     """The IR operand for a matched slot, its scalar type checked."""
     value = operand.value
     if code in "ds":
+        _warn_of_width(call, operand, legal[0])
         return vector_argument(call, operand, legal[0])
     if code == "p":
         type_ = value.type
@@ -205,6 +206,19 @@ def _argument(call: Call, operand: Operand, code: str, legal: tuple[t.Type, ...]
             return ir.DsdArg("scalar", call.frame.operand(coerced, operand.span), scalar)
     names = " or ".join(f"'{type_.name}'" for type_ in legal)
     fail(operand.span, f"expected type {names}, got: '{value.type.name}'")
+
+
+def _warn_of_width(call: Call, operand: Operand, used: t.Type) -> None:
+    """A memory DSD takes its strides from the tensor it was made for, and the size of elements from the operation."""
+    made = operand.type.element if isinstance(operand.type, t.DsdType) else None
+    if made is None or t.bit_width(made) == t.bit_width(used):
+        return
+    call.frame.unit.session.warn(
+        operand.span,
+        f"@{call.name} takes elements of {t.bit_width(used)} bits here, but this DSD steps over elements of type "
+        f"'{made.name}'",
+        "use the operation for the type, or describe a tensor with elements of that width",
+    )
 
 
 def _scalar(call: Call, operand: Operand, type_: t.Type) -> Value | None:
