@@ -413,6 +413,8 @@ WIDE = "@{} takes elements of {} bits here, but this DSD steps over elements of 
         # The types of one width are as good as each other, and what was re-typed on purpose is as it was re-typed.
         ("@faddhs(ad, bd, hd); @faddhs(ad, @as(f16, 1.0), bd); @mov32(ad, bd); @fmovh(hd, hd);", []),
         ("@mov16(@set_dsd_base_addr(hd, @ptrcast([*]i16, &a)), hd);", []),
+        # An official example sends the low half of one word.
+        ("@mov16(fout, @get_dsd(mem1d_dsd, .{ .base_address = &a, .extent = 1 }));", []),
     ],
 )
 def test_an_operation_on_elements_of_another_width_is_warned_about(

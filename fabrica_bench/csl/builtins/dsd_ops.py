@@ -211,11 +211,15 @@ def _argument(call: Call, operand: Operand, code: str, legal: tuple[t.Type, ...]
 def _warn_of_width(call: Call, operand: Operand, used: t.Type) -> None:
     """A memory DSD takes its strides from the tensor it was made for, and the size of elements from the operation."""
     made = operand.type.element if isinstance(operand.type, t.DsdType) else None
-    if made is None or t.bit_width(made) == t.bit_width(used):
+    width, size = t.bit_width(used), None if made is None else t.bit_width(made)
+    if made is None or width is None or size is None or width == size:
         return
+    value = operand.value
+    if width < size and isinstance(value, Const) and all(extent == 1 for extent in value.data.extents):
+        return  # the low half of one element: nothing is stepped over
     call.frame.unit.session.warn(
         operand.span,
-        f"@{call.name} takes elements of {t.bit_width(used)} bits here, but this DSD steps over elements of type "
+        f"@{call.name} takes elements of {width} bits here, but this DSD steps over elements of type "
         f"'{made.name}'",
         "use the operation for the type, or describe a tensor with elements of that width",
     )
