@@ -219,8 +219,7 @@ def _warn_of_width(call: Call, operand: Operand, used: t.Type) -> None:
         return  # the low half of one element: nothing is stepped over
     call.frame.unit.session.warn(
         operand.span,
-        f"@{call.name} takes elements of {width} bits here, but this DSD steps over elements of type "
-        f"'{made.name}'",
+        f"@{call.name} takes elements of {width} bits here, but this DSD steps over elements of type '{made.name}'",
         "use the operation for the type, or describe a tensor with elements of that width",
     )
 
