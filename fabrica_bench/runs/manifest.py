@@ -56,6 +56,10 @@ class Manifest(BaseModel):
         RunConfig.model_validate({**{name: config[name] for name in config if name != "replay_of"}, "out": "."})
         return config
 
+    def has_attempt(self, task: str, attempt: int) -> bool:
+        """Whether the run makes this attempt at this task: results of any other don't belong to it."""
+        return task in self.config["tasks"] and 1 <= attempt <= self.config["repeat"]
+
     def to_text(self) -> str:
         """Indented JSON, for people too."""
         return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"

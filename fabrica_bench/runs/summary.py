@@ -147,9 +147,16 @@ class RunSummary(_Frozen):
 
 
 def summarize(run_dir: Path, manifest: Manifest, records: list[AnyRecord]) -> RunSummary:
-    """Rows in the order of the configuration's tasks, attempts ascending."""
+    """Rows in the order of the configuration's tasks, attempts ascending.
+
+    Verdicts on attempts that the configuration doesn't ask for count for nothing: they could hide that others are missing.
+    """
     order = {task: index for index, task in enumerate(manifest.config["tasks"])}
-    verdicts = {(r.task, r.attempt): r for r in records if isinstance(r, VerdictRecord)}
+    verdicts = {
+        (r.task, r.attempt): r
+        for r in records
+        if isinstance(r, VerdictRecord) and manifest.has_attempt(r.task, r.attempt)
+    }
     rows = tuple(
         RunRow(
             task=r.task,

@@ -131,7 +131,7 @@ def verify_run(
     executable = [
         job
         for job, r in verdicts.items()
-        if job in candidates and not isinstance(r.verdict, NotScored) and not (r.screened and not r.valid)
+        if manifest.has_attempt(*job) and job in candidates and not isinstance(r.verdict, NotScored) and not (r.screened and not r.valid)
     ]
     if fresh:
         executable = [job for job in executable if isinstance(verdicts[job].verdict, Valid)]
@@ -167,6 +167,9 @@ def verify_run(
         executor=make_executor(cluster),
     ) as workers:
         for job, record in verdicts.items():
+            if not manifest.has_attempt(*job):
+                rows[job] = VerifiedRow(*job, False, "the run makes no such attempt")
+                continue
             if isinstance(record.verdict, NotScored):
                 rows[job] = VerifiedRow(*job, None, f"nothing to execute: {outcome_text(record.verdict)}")
                 continue
@@ -187,7 +190,10 @@ def verify_run(
         workers.run()
     total = len(manifest.config["tasks"] if only is None else set(only)) * manifest.config["repeat"]
     return VerifyReport(
-        run_dir, tuple(rows[job] for job in verdicts), tuple(_conditions(store, root)), partial=len(verdicts) < total
+        run_dir,
+        tuple(rows[job] for job in verdicts),
+        tuple(_conditions(store, root)),
+        partial=sum(manifest.has_attempt(*job) for job in verdicts) < total,
     )
 
 

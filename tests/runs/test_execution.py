@@ -446,6 +446,19 @@ def test_verification_misses_the_candidate_of_a_verdict(config: Config) -> None:
     assert report.rows[0].detail == "the run holds no candidate for this: valid"
 
 
+def test_attempts_that_a_run_does_not_make_neither_count_nor_hide_missing_ones(config: Config) -> None:
+    """Else the failure at one task could be replaced by a second success at another."""
+    summary = execute_run(config(repeat=2))
+    path = summary.run_dir / "records.jsonl"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"attempt":2', '"attempt":3'), encoding="utf-8")
+    found = load_summary(summary.run_dir)
+    assert (found.valid, found.missing, found.total) == (1, 1, 2)
+    report = verify_run(summary.run_dir)
+    assert (report.ok, report.partial, report.different) == (False, True, 1)
+    assert report.rows[1].detail == "the run makes no such attempt"
+
+
 def test_an_agents_failure_has_nothing_to_verify(config: Config, behave: Callable[[str], None]) -> None:
     behave("give_up")
     report = verify_run(execute_run(config()).run_dir)
