@@ -176,6 +176,18 @@ def from_os_error(error: OSError) -> FabricaError:
     )
 
 
+def require_readable(error: OSError) -> None:
+    """Raise what a file that can't be read says of the machine; return when it says something of the file alone.
+
+    For whoever takes a file that is missing, or is no file, for somebody's fault: a disk that fails is nobody's.
+
+    Raises:
+        FabricaError: The machine denies to read any file.
+    """
+    if error.errno in DENIED_BY_MACHINE or error.errno == errno.EMFILE:
+        raise from_os_error(error) from error
+
+
 def answer(work: Callable[[], int]) -> int:
     """The exit code of a command: what `work` returns, or that of what went wrong, told in one line on standard error.
 

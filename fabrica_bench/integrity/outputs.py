@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fabrica_bench.errors import ExitCode, FabricaError
+from fabrica_bench.errors import ExitCode, FabricaError, require_readable
 from fabrica_bench.integrity.findings import Finding, Predicate
 from fabrica_bench.tasks import Answers, Arrays, OutputCheck, Task
 
@@ -43,7 +43,7 @@ def read_outputs(path: Path, task: Task) -> RunOutputs | str:
     Never unpickles, never unpacks more than `MAX_OUTPUT_BYTES`, and takes nothing but the declared names.
 
     Raises:
-        FabricaError: An array is missing: the task's runner is broken.
+        FabricaError: An array is missing: the task's runner is broken. Or the machine can't read the file.
     """
     names = [output.name for output in task.spec.outputs]
     try:
@@ -64,6 +64,8 @@ def read_outputs(path: Path, task: Task) -> RunOutputs | str:
             arrays = {name: archive[name] for name in names}
             cycles, stamps = archive[CYCLES], archive[STAMPS]
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
+        if isinstance(error, OSError):
+            require_readable(error)
         return f"outputs can't be read: {type(error).__name__}: {error}"
     if cycles.shape != () or cycles.dtype.kind not in "iu":
         return f"cycles are {cycles.dtype} {list(cycles.shape)}, not one integer"

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from fabrica_bench.errors import from_os_error
+from fabrica_bench.errors import from_os_error, require_readable
 from fabrica_bench.tasks import Task
 
 PREFIX: Final = "fabrica-stage-"
@@ -113,5 +113,6 @@ def _write(path: Path, text: str, *, read_only: bool) -> None:
 def _holds(path: Path, text: str) -> bool:
     try:
         return not path.is_symlink() and path.read_bytes() == text.encode("utf-8")
-    except OSError:
+    except OSError as error:
+        require_readable(error)
         return False

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from fabrica_bench.errors import from_os_error
+from fabrica_bench.errors import from_os_error, require_readable
 from fabrica_bench.firewall.bundle import bundle_texts
 from fabrica_bench.integrity.findings import Finding, Predicate
 from fabrica_bench.integrity.frozen import BrokenReference, check_frozen
@@ -414,5 +414,6 @@ def _same_file(first: Path | None, second: Path) -> bool:
         return True
     try:
         return not second.is_symlink() and first.read_bytes() == second.read_bytes()
-    except OSError:
+    except OSError as error:
+        require_readable(error)
         return False

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
+from fabrica_bench.errors import ExitCode, FabricaError, from_os_error, require_readable
 from fabrica_bench.firewall.bundle import frozen_texts
 from fabrica_bench.scoring.candidate import candidate_digest
 from fabrica_bench.scoring.conditions import Conditions
@@ -142,6 +142,7 @@ def _tree_digest(root: Path) -> str:
             data = path.read_bytes() if kind == "file" else b""
             head = f"{kind} {path.relative_to(root)} {len(data)}\n"
             digest.update(head.encode("utf-8", "surrogateescape") + data)
-    except OSError:
+    except OSError as error:
+        require_readable(error)
         return "unreadable"
     return digest.hexdigest()

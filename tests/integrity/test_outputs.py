@@ -105,3 +105,15 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("y.npy", buffer.getvalue())
     assert "more than 1000" in str(read_outputs(path, double_it()))
+
+
+def test_outputs_that_the_machine_can_not_read_are_no_candidates_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path) -> zipfile.ZipFile:
+        raise OSError(5, "Input/output error", str(path))
+
+    monkeypatch.setattr(outputs_module.zipfile, "ZipFile", fail)
+    with pytest.raises(FabricaError, match="input/output error") as caught:
+        read_outputs(tmp_path / "outputs.npz", double_it())
+    assert caught.value.code == ExitCode.ENVIRONMENT

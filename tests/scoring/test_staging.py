@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from helpers.double_it import candidate, double_it, expert
 
-from fabrica_bench.errors import FabricaError
+from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.firewall.bundle import editable_files, frozen_texts, reference_files
 from fabrica_bench.scoring.staging import Stage, task_digest
+from fabrica_bench.scoring.validity import _same_file
+from fabrica_bench.scoring.workshop import _tree_digest
 
 
 def test_neither_reference_kernel_lies_beside_the_candidate(tmp_path: Path) -> None:
@@ -31,6 +36,31 @@ def test_changed_files_are_found() -> None:
         (stage.bundle / "run.py").unlink()
         (stage.bundle / "run.py").symlink_to("pe.csl")
         assert stage.altered() == ["run.py"]
+
+
+def test_a_disk_that_fails_changed_no_file_and_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What can't be read because the machine fails is nobody's change: it would be taken for a breach of contract."""
+    (tmp_path / "inputs").write_bytes(b"1")
+    with Stage({"pe.csl": "a"}, {}) as stage:
+        monkeypatch.setattr(Path, "read_bytes", fail_with(errno.EIO))
+        for look in (
+            stage.altered,
+            lambda: _tree_digest(stage.root),
+            lambda: _same_file(tmp_path / "inputs", tmp_path / "inputs"),
+        ):
+            with pytest.raises(FabricaError) as caught:
+                look()
+            assert caught.value.code == ExitCode.ENVIRONMENT
+        monkeypatch.setattr(Path, "read_bytes", fail_with(errno.EACCES))
+        assert stage.altered() == ["pe.csl"]
+        assert not _same_file(tmp_path / "inputs", tmp_path / "inputs")
+
+
+def fail_with(number: int) -> Callable[[Path], bytes]:
+    def read_bytes(path: Path) -> bytes:
+        raise OSError(number, os.strerror(number), str(path))
+
+    return read_bytes
 
 
 def test_temporary_paths_are_taken_out_of_messages() -> None:
