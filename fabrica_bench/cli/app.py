@@ -160,6 +160,24 @@ def use_tasks(folder: Path | None) -> None:
         os.environ[TASKS_VARIABLE] = str(tasks_root(folder))
 
 
+def require_place(file: Path | None) -> None:
+    """Make sure that a file can be written at the end of long work; None is no file.
+
+    Raises:
+        FabricaError: It can't be.
+    """
+    if file is None:
+        return
+    if file.is_dir():
+        raise FabricaError("is a folder", place=str(file), remedy="name a file")
+    if not file.parent.is_dir():
+        raise FabricaError("no such folder", place=str(file.parent), remedy="make it first, or name another file")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise FabricaError(
+            "no permission to write here", place=str(file), remedy="name another file", code=ExitCode.ENVIRONMENT
+        )
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         from fabrica_bench.version import __version__

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ from fabrica_bench.cli import console
 from fabrica_bench.cli.app import checked_choice
 from fabrica_bench.cli.console import counted
 from fabrica_bench.errors import from_os_error
+from fabrica_bench.json_text import json_text
 from fabrica_bench.runs.events import EventKind, RunEvent
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class JsonProgress:
             "attempt": event.attempt if event.task is not None else None,
             "data": dict(event.data),
         }
-        line = json.dumps(body, ensure_ascii=False, default=str)
+        line = json_text(body, default=str)
         with self._lock:
             if self._stream is None:
                 console.note(line)

@@ -6,7 +6,6 @@ A note is one JSON object per line: title, kind, roles, body, tags, source. Retr
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections import Counter, defaultdict
@@ -19,7 +18,7 @@ from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
 from fabrica_bench.export.turns import Turn, read_turns
 from fabrica_bench.firewall.library import knowledge_folder
 from fabrica_bench.firewall.screening import leaks
-from fabrica_bench.json_text import parse_json
+from fabrica_bench.json_text import json_text, parse_json
 from fabrica_bench.tasks import list_tasks
 
 SUFFIXES: Final = (".md", ".txt", ".rst", ".html", ".htm")
@@ -221,7 +220,7 @@ def _write(name: str, notes: Sequence[dict[str, Any]]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(f".{os.getpid()}.tmp")
-        draft.write_text("".join(json.dumps(note, ensure_ascii=False) + "\n" for note in notes), encoding="utf-8")
+        draft.write_text("".join(json_text(note) + "\n" for note in notes), encoding="utf-8")
         os.replace(draft, path)
     except OSError as error:
         raise FabricaError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from fabrica_bench.errors import ExitCode, FabricaError, from_os_error
 from fabrica_bench.export.turns import Turn
 from fabrica_bench.firewall.screening import leaks
 from fabrica_bench.integrity.leakage import tokens
+from fabrica_bench.json_text import json_text
 from fabrica_bench.tasks import Task, list_tasks
 
 Kind = Literal["sft", "preference"]
@@ -179,7 +179,7 @@ def write_records(path: Path, records: Sequence[dict[str, Any]]) -> None:
 
 
 def _jsonl(path: Path, records: Sequence[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
+    path.write_text("".join(json_text(record) + "\n" for record in records), encoding="utf-8")
 
 
 def _parquet(path: Path, records: Sequence[dict[str, Any]]) -> None:

@@ -5,13 +5,13 @@ Texts (candidates, logs, prompts) are kept once each and referred to by number, 
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fabrica_bench.json_text import json_text
 from fabrica_bench.report.data import AttemptReport
 from fabrica_bench.report.figures import breaks_rules, figures_json
 from fabrica_bench.report.ranking import MUST_PASS, Entry, Ranked, control_holds, rank
@@ -263,4 +263,4 @@ def _event_text(data: Mapping[str, Any]) -> str:
     """An event's data: text as it is, the rest as JSON."""
     if set(data) == {"text"} and isinstance(data["text"], str):
         return str(data["text"])
-    return json.dumps(data, indent=2, ensure_ascii=False, sort_keys=True)
+    return json_text(data, indent=2, sort_keys=True)

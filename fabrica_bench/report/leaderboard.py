@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fabrica_bench.errors import FabricaError, UnknownNameError, from_os_error
-from fabrica_bench.json_text import parse_json
+from fabrica_bench.json_text import json_text, parse_json
 from fabrica_bench.report.bundle import bundle_key, check_commitments, unpack_bundle
 from fabrica_bench.report.data import load_report
 from fabrica_bench.report.document import Document, build_document, entry_json, glossary
@@ -82,7 +82,7 @@ def exclude(folder: Path, run_id: str, reason: str) -> None:
         raise UnknownNameError("run id of an entry", run_id, known)
     reasons = {**_exclusions(folder), run_id: reason}
     kept = {name: text for name, text in sorted(reasons.items()) if text}
-    write_whole(folder / EXCLUSIONS_NAME, json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
+    write_whole(folder / EXCLUSIONS_NAME, json_text(kept, indent=2) + "\n")
 
 
 def load_entries(folder: Path) -> list[Entry]:
@@ -133,7 +133,7 @@ def ranking_html(document: Document) -> str:
 def ranking_json(document: Document) -> str:
     """The ranking as JSON, with the definitions of its numbers."""
     body = {"entries": [entry_json(item) for item in document.ranked], "glossary": dict(glossary())}
-    return json.dumps(body, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(body, indent=2, allow_nan=False) + "\n"
 
 
 def ranking_csv(document: Document) -> str:

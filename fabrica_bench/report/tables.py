@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from typing import Final
 
+from fabrica_bench.json_text import json_text
 from fabrica_bench.report.data import RunReport
 from fabrica_bench.report.figures import figures, figures_json
 from fabrica_bench.runs.summary import RunRow
@@ -53,7 +53,7 @@ def render_json(report: RunReport) -> str:
         "versions": report.manifest.versions,
         "key_fingerprint": report.manifest.key_fingerprint,
     }
-    return json.dumps(body, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(body, indent=2, allow_nan=False) + "\n"
 
 
 def render_markdown(report: RunReport) -> str:

@@ -59,7 +59,8 @@ def write_whole(target: Path, content: str | bytes) -> None:
     Raises:
         FabricaError: It can't be written.
     """
-    data = content.encode("utf-8") if isinstance(content, str) else content
+    # A name that isn't UTF-8 is halves of characters here, which no text file can hold.
+    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         if target.exists() and not target.is_file() and not target.is_dir():

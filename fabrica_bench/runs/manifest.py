@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError, field_validator
 
+from fabrica_bench.json_text import json_text, parse_json
 from fabrica_bench.errors import FabricaError
 from fabrica_bench.runs.config import RunConfig
 
@@ -62,7 +63,7 @@ class Manifest(BaseModel):
 
     def to_text(self) -> str:
         """Indented JSON, for people too."""
-        return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+        return json_text(self.model_dump(mode="json"), indent=2) + "\n"
 
     @classmethod
     def from_text(cls, text: str, place: str) -> Manifest:
@@ -72,15 +73,22 @@ class Manifest(BaseModel):
             FabricaError: It isn't one; `place` is named.
         """
         try:
-            return cls.model_validate_json(text)
+            return cls.model_validate(parse_json(text))
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"]) or "the file"
-            raise FabricaError(
-                f"not a run manifest of this version: {where}: {first['msg']}",
-                place=place,
-                remedy="name the folder of a run, or start a new one with --out",
-            ) from error
+            problem = f"{where}: {first['msg']}"
+            raise _no_manifest(problem, place) from error
+        except ValueError as error:
+            raise _no_manifest(f"no JSON: {error}", place) from error
+
+
+def _no_manifest(problem: str, place: str) -> FabricaError:
+    return FabricaError(
+        f"not a run manifest of this version: {problem}",
+        place=place,
+        remedy="name the folder of a run, or start a new one with --out",
+    )
 
 
 def config_difference(old: dict[str, Any], new: dict[str, Any]) -> list[str]:

@@ -37,6 +37,8 @@ def load_study(name: str) -> Study:
         return _load(Path(name))
     path = study_folder() / f"{name.lower()}{SUFFIX}"
     known = sorted(found.stem for found in study_folder().glob(f"*{SUFFIX}"))
+    if name.lower() not in known and Path(name).is_file():
+        return _load(Path(name))
     if name.lower() not in known:
         raise UnknownNameError("study", name, known, listing="fabrica-bench study list")
     return _load(path)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fabrica_bench.errors import FabricaError
+from fabrica_bench.json_text import json_text
 from fabrica_bench.report.data import RunReport, load_report
 from fabrica_bench.report.document import build_document
 from fabrica_bench.report.figures import Figures, figures, figures_json
@@ -165,7 +165,7 @@ def results_json(result: StudyResult) -> str:
         "notes": list(result.study.notes),
         "glossary": dict(GLOSSARY),
     }
-    return json.dumps(body, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(body, indent=2, allow_nan=False) + "\n"
 
 
 def results_markdown(result: StudyResult) -> str:

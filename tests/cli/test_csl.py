@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import shutil
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -284,6 +286,13 @@ class TestRoutes:
         outcome = cli("csl", "routes", routed, "--arch=wse3", "--svg", tmp_path / "r.svg")
         assert outcome.code == ExitCode.OK
         assert ElementTree.parse(tmp_path / "r.svg").getroot().tag.endswith("svg")
+
+    def test_the_picture_of_a_folder_whose_name_is_no_utf8(self, cli, routed, tmp_path):
+        folder = tmp_path / os.fsdecode(b"caf\xe9")
+        shutil.copytree(routed.parent, folder)
+        outcome = cli("csl", "routes", folder / routed.name, "--arch=wse3", "--svg", tmp_path / "r.svg")
+        assert outcome.code == ExitCode.OK
+        assert "caf?" in (tmp_path / "r.svg").read_text(encoding="utf-8")
 
     def test_selection_of_colors_and_pes(self, cli, routed):
         assert cli("csl", "routes", routed, "--arch=wse3", "--color", "0-4").out == "no routes\n"

@@ -42,6 +42,7 @@ def test_runs_without_repeated_failures_say_what_a_lesson_is(
         (["export", "dpo", "RUN", "--out", "x.jsonl"], "value of KIND"),
         (["export", "sft", "RUN", "--out", "x.csv"], ".jsonl or .parquet"),
         (["export", "sft", "nowhere", "--out", "x.jsonl"], "nowhere"),
+        (["export", "sft", "RUN", "--out", "x.jsonl", "--label", "7"], "-1, 0, 1"),
         (["proxy", "broken.jsonl"], "broken.jsonl:2"),
         (["kb", "add", "nowhere"], "no such file"),
     ],

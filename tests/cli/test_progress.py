@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,13 @@ def test_an_unknown_mode_of_progress_names_the_known_ones():
     with pytest.raises(UnknownNameError) as caught:
         progress_display("fancy")
     assert "jsonl" in str(caught.value.remedy)
+
+
+def test_an_event_may_name_a_folder_that_is_no_utf8(tmp_path):
+    text = f"records in {os.fsdecode(b'caf' + bytes([0xE9]))}"
+    with JsonProgress(tmp_path / "events") as display:
+        display(RunEvent(EventKind.RUN_STARTED, text))
+    assert json.loads((tmp_path / "events").read_text(encoding="utf-8"))["text"] == text
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -238,6 +239,31 @@ def test_the_published_schema_is_that_of_the_specs(cli, tmp_path):
     schema = json.loads(page)
     for task in list_tasks():
         assert set(schema["required"]) <= set(yaml.safe_load((task.root / "spec.yaml").read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("words", [["adequacy"], ["tasks", "similarity", "--against", "."]])
+def test_a_page_that_cannot_be_written_is_found_before_the_work(cli, words, tmp_path, monkeypatch):
+    monkeypatch.setattr("fabrica_bench.tasks.require_tasks", lambda filters: pytest.fail("work has begun"))
+    for place in (tmp_path, tmp_path / "nowhere" / "page.md"):
+        assert_one_clear_error(cli(*words, "--out", place), ExitCode.BAD_INPUT, str(place.parent))
+
+
+def test_similarity_may_name_a_folder_that_is_no_utf8(cli, tmp_path):
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    shutil.copy(tasks_root() / "prefix-sum-1pe" / "csl" / "pe.csl", folder)
+    words = (
+        "tasks",
+        "similarity",
+        "--filter",
+        "name=Residual",
+        "--against",
+        str(folder),
+        "--out",
+        str(tmp_path / "p.md"),
+    )
+    assert cli(*words).code == ExitCode.OK
+    assert "## caf?" in (tmp_path / "p.md").read_text(encoding="utf-8")
 
 
 def test_similarity_shows_the_most_alike_pairs_and_fails_on_a_copy(cli, tmp_path):

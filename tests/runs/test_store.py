@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,22 @@ def test_what_is_appended_is_read_back(tmp_path: Path) -> None:
             store.append(record)
     assert RunStore.open(tmp_path / "r").records() == written
     assert RunStore.open(tmp_path / "r").manifest == manifest()
+
+
+def test_a_folder_of_tasks_whose_name_is_no_utf8_is_kept(tmp_path: Path) -> None:
+    head = manifest().model_copy(update={"tasks_dir": os.fsdecode(b"/tmp/caf\xe9")})
+    RunStore.create(tmp_path / "r", head).close()
+    assert RunStore.open(tmp_path / "r").manifest == head
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, '{"run_id": 1}'])
+def test_a_broken_manifest_is_named(text: str, tmp_path: Path) -> None:
+    RunStore.create(tmp_path / "r", manifest()).close()
+    path = tmp_path / "r" / "manifest.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(FabricaError, match="not a run manifest of this version") as caught:
+        RunStore.open(tmp_path / "r")
+    assert caught.value.place == str(path)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)

@@ -142,6 +142,14 @@ def test_an_arm_that_cannot_run_is_refused_before_the_first_one_runs(tmp_path, w
     assert not (tmp_path / "out").exists()
 
 
+def test_a_study_of_ones_own_is_read_whatever_its_file_is_called(tmp_path, monkeypatch):
+    own_study(tmp_path).rename(tmp_path / "mine.txt")
+    assert load_study(str(tmp_path / "mine.txt")).name == "mine"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "coverage").write_text("something else", encoding="utf-8")
+    assert load_study("coverage").published
+
+
 def test_an_unknown_study_names_the_near_ones():
     with pytest.raises(UnknownNameError) as caught:
         load_study("feedback-ablatio")

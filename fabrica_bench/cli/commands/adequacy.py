@@ -20,6 +20,7 @@ from fabrica_bench.cli.app import (
     app,
     checked_choice,
     examples,
+    require_place,
     use_tasks,
 )
 from fabrica_bench.cli.console import Column, counted
@@ -66,6 +67,7 @@ def adequacy(
     from fabrica_bench.tasks import require_tasks
 
     use_tasks(folder)
+    require_place(out)
     chosen = _tiers(tiers)
     target = checked_choice("--arch", arch, ("wse2", "wse3"))
     tasks = require_tasks(filters or ())

@@ -186,7 +186,7 @@ def _write_picture(
             code=ExitCode.USAGE,
         ) from problem
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", errors="replace")  # the name of a folder may be no UTF-8
     except OSError as error:
         raise from_os_error(error) from error
     console.note(f"wrote {path}")

@@ -9,9 +9,11 @@ import typer
 
 from fabrica_bench.cli import console
 from fabrica_bench.cli.app import JsonOption, app, checked_choice, examples
-from fabrica_bench.errors import FabricaError
+from fabrica_bench.errors import FabricaError, UnknownNameError
 
 KINDS: Final = ("sft", "preference")
+TURN_LABELS: Final = (1, 0, -1)
+"""See `Turn.label`."""
 
 
 @app.command(
@@ -45,6 +47,9 @@ def export(
     from fabrica_bench.export.turns import read_turns
 
     chosen = checked_choice("KIND", kind, KINDS)
+    for number in label or ():
+        if number not in TURN_LABELS:
+            raise UnknownNameError("value of --label", str(number), map(str, TURN_LABELS))
     dropped = Dropped()
     filters = Filters(cap=cap, benchmark_disjoint=not with_benchmark, labels=frozenset(label or (1,)))
     turns = read_turns(runs)
@@ -80,7 +85,9 @@ def proxy(
     try:
         lines = predictions.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise FabricaError(f"byte {error.start} is not UTF-8", place=str(predictions)) from error
+        raise FabricaError(
+            f"byte {error.start} is not UTF-8", place=str(predictions), remedy="write the predictions as UTF-8"
+        ) from error
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -89,7 +96,11 @@ def proxy(
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))
-            raise FabricaError(f"not a prediction: {where}: {first['msg']}", place=f"{predictions}:{number}") from error
+            raise FabricaError(
+                f"not a prediction: {where or 'the line'}: {first['msg']}",
+                place=f"{predictions}:{number}",
+                remedy="docs/training-data.md shows a line",
+            ) from error
     scores = asdict(proxy_scores(found))
     if json:
         console.write_json(scores)

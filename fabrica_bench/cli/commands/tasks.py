@@ -18,6 +18,7 @@ from fabrica_bench.cli.app import (
     app,
     checked_choice,
     examples,
+    require_place,
     use_tasks,
 )
 from fabrica_bench.cli.commands.catalogue import LIST_EXAMPLES, SHOW_EXAMPLES, list_command, show
@@ -221,13 +222,14 @@ def similarity(
     from fabrica_bench.tasks import require_tasks
 
     use_tasks(folder)
+    require_place(out)
     tasks = require_tasks(filters or ())
     screens = []
     for place in against:
         collection = read_collection(place)
         screens.append(Screen(place, len(collection.prints), tuple(resemblances(tasks, collection))))
     if out is not None:
-        out.write_text(page(screens, len(tasks), top), encoding="utf-8")
+        out.write_text(page(screens, len(tasks), top), encoding="utf-8", errors="replace")
     if json:
         console.write_json(_screens_json(screens, top))
     else:
