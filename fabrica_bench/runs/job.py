@@ -38,7 +38,7 @@ from fabrica_bench.runs.cache import evaluation_from_json, evaluation_to_json
 from fabrica_bench.runs.model_gate import ModelGate
 from fabrica_bench.runs.usage import Usage
 from fabrica_bench.scoring.candidate import CandidateError, candidate_digest, read_candidate
-from fabrica_bench.scoring.conditions import Conditions
+from fabrica_bench.scoring.conditions import Conditions, HarnessFault
 from fabrica_bench.scoring.inputs import held_out_cases, visible_cases
 from fabrica_bench.scoring.profiling import profile_text
 from fabrica_bench.scoring.scorer import Scorer, invalid_contract
@@ -234,7 +234,13 @@ class Job:
         self.evaluations += 1
         self.screen.data(files, "a program that the agent tried")
         begin = time.monotonic()
-        outcome = self._compile(files) if method == "compile" else self._run_visible(files)
+        outcome: CompileOutcome | VisibleRun
+        try:
+            outcome = self._compile(files) if method == "compile" else self._run_visible(files)
+        except FabricaError as error:
+            text = _fault_of_the_harness(error)
+            compiles = method == "compile"
+            outcome = CompileOutcome(ok=False, diagnostics=[text]) if compiles else VisibleRun(ok=False, outcome=text)
         text = "" if isinstance(outcome, CompileOutcome) else outcome.outcome
         self._emit(
             "evaluation",
@@ -258,6 +264,8 @@ class Job:
             text = profile_text(self.scorer.conditions, read_candidate(files, self.scorer.editable), self.visible[0])
         except CandidateError as error:
             text = f"no profile: {error}"
+        except FabricaError as error:
+            text = f"no profile: {_fault_of_the_harness(error)}"
         ok = not text.startswith("no profile")
         self._emit(
             "evaluation",
@@ -305,6 +313,19 @@ class Job:
 
     def _emit(self, kind: str, **data: Any) -> None:
         self._channel.send({"type": kind, **data})
+
+
+def _fault_of_the_harness(error: FabricaError) -> str:
+    """What an agent is told of a program on which the harness failed; only that of its answer ends the attempt.
+
+    Else the attempt would be lost for an agent that goes on, and counted for nothing for one that provokes it.
+
+    Raises:
+        FabricaError: `error` itself, if no other program could be tried either.
+    """
+    if error.code != ExitCode.HARNESS or isinstance(error, HarnessFault):
+        raise error
+    return f"the harness failed on this program, which may be right: {error.message}"
 
 
 class _RemoteStore:

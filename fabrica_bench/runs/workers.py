@@ -336,7 +336,7 @@ class EvaluationBoard:
             if not own:
                 self._on_kept(job, key, found, True)
             answer(job, {"type": "found", "evaluation": found})
-        elif key in self._owners:
+        elif self._owners.get(key, job) is not job:  # one that asks again has failed to compute it, and waits for nobody
             self._waiting.setdefault(key, []).append(job)
         else:
             self._owners[key] = job

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from fabrica_bench.errors import from_os_error, require_readable
+from fabrica_bench.errors import FabricaError, from_os_error, require_readable
 from fabrica_bench.firewall.bundle import bundle_texts
 from fabrica_bench.integrity.findings import Finding, Predicate
 from fabrica_bench.integrity.frozen import BrokenReference, check_frozen
@@ -169,7 +169,11 @@ def evaluate_groups(
             ledger.breaks(finding.predicate, str(finding))
     outcomes: list[tuple[list[int], str]] = [([], "") for _ in groups]
     if all(ledger.intact for ledger in ledgers):
-        outcomes = _run_groups(conditions, workshop.data, stage, artifact, groups, ledgers, trusted)
+        try:
+            outcomes = _run_groups(conditions, workshop.data, stage, artifact, groups, ledgers, trusted)
+        except FabricaError:
+            workshop.forget(files)  # its runs' folders are half done, and the program may be tried again
+            raise
     altered = [*stage.altered(), *(["the compiled program"] if built.altered() else [])]
     if altered:
         workshop.forget(files)

@@ -2,8 +2,8 @@
 
 It "computes" y = 2 x and obeys directives in the candidate's text, so that every outcome can be produced on purpose:
 
-    //! build=error                      the build fails with one diagnostic
-    //! run=crash|deadlock|timeout|silent  the run fails that way (silent: it writes nothing)
+    //! build=error|bug                  the build fails with one diagnostic, or the compiler itself does
+    //! run=crash|deadlock|timeout|silent|bug  the run fails that way (silent: it writes nothing), or the simulator does
     //! outputs=zeros|nan|poison|transposed|double   what is written; the default is the right answer
     //! cycles=N                         what the stamps say (default 1000)
     //! launch=N                         length of the launch as the simulator sees it (default: as the stamps)
@@ -26,6 +26,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.toolchains.commands import INPUTS_NAME, OUTPUTS_NAME
 from fabrica_bench.toolchains.protocol import (
     BuildOptions,
@@ -66,6 +67,8 @@ class ScriptedToolchain:
         if orders.get("build") == "error":
             diagnostic = ToolDiagnostic(COMPUTE_FILE, 1, 1, "error", "refused as ordered", "remove the directive")
             return BuildResult(False, (diagnostic,), None, str(diagnostic), 0.0)
+        if orders.get("build") == "bug":
+            raise FabricaError("cslc crashed: as ordered", code=ExitCode.HARNESS)
         artifact = bundle / options.output
         artifact.mkdir()
         (artifact / COMPUTE_FILE).write_text(text, encoding="utf-8")
@@ -86,6 +89,8 @@ class ScriptedToolchain:
                 return _fault("deadlock", "no PE can advance: as ordered")
             case "timeout":
                 return _fault("timeout", "wall limit of 1 s exceeded after 1.0 s; all processes killed")
+            case "bug":
+                raise FabricaError("the simulator crashed: as ordered", code=ExitCode.HARNESS)
             case "silent":
                 return _fault("crash", "runner succeeded but wrote no outputs.npz")
         with np.load(request.inputs, allow_pickle=False) as archive:

@@ -10,7 +10,7 @@ from helpers.double_it import expert
 from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.runs.config import RunConfig
 from fabrica_bench.runs.execution import PROVIDER_TRIP, execute_run, finished_jobs
-from fabrica_bench.runs.records import JobFailed
+from fabrica_bench.runs.records import AgentEvent, JobFailed
 from fabrica_bench.runs.store import RunStore
 from fabrica_bench.scoring.verdict import Invalid, NotScored
 
@@ -55,3 +55,27 @@ def test_an_agent_that_saw_the_reference_has_no_result(
     assert isinstance(verdict, Invalid)
     assert verdict.predicate == "Contract"
     assert verdict.reason == f"{place}: holds the canary of Double-It's pe.csl"
+
+
+def test_a_fault_of_the_harness_on_what_an_agent_tried_ends_nothing(
+    config: MakeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hears of it and goes on: neither is its work lost, nor can it have its failure counted for nothing."""
+    monkeypatch.setenv("FABRICA_AGENT_TOY", "bugs")
+    summary = execute_run(config())
+    assert (summary.valid, summary.rows[0].evaluations) == (1, 4)
+    records = RunStore.open(summary.run_dir).records()
+    told = [record.data["outcome"] for record in records if isinstance(record, AgentEvent) and record.event == "bug"]
+    assert told == [
+        "the harness failed on this program, which may be right: cslc crashed: as ordered",
+        "the harness failed on this program, which may be right: the simulator crashed: as ordered",
+        "the harness failed on this program, which may be right: the simulator crashed: as ordered",
+        "the harness failed on this program, which may be right: cslc crashed: as ordered",
+    ]
+
+
+def test_a_fault_of_the_harness_on_an_answer_is_no_zero(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FABRICA_AGENT_TOY", "bug")
+    summary = execute_run(config())
+    assert summary.outcomes["harness"] == summary.total == 1
+    assert summary.judged == 0
