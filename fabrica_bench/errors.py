@@ -11,6 +11,7 @@ import errno
 import sys
 from collections.abc import Callable, Iterable
 from enum import IntEnum, unique
+from pathlib import Path
 from typing import Final
 
 
@@ -81,6 +82,25 @@ def empty_path(what: str, remedy: str) -> FabricaError:
         remedy: What to give instead.
     """
     return FabricaError(f"{what} is an empty text, not a path", remedy=remedy, code=ExitCode.USAGE)
+
+
+def home_folder(variable: str) -> Path:
+    """The user's home folder; a user of a container may have none.
+
+    Args:
+        variable: The environment variable that names another place for what would be kept there.
+
+    Raises:
+        FabricaError: There is none.
+    """
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise FabricaError(
+            "this user has no home folder",
+            remedy=f"set {variable} to a folder that only you can write, or set HOME",
+            code=ExitCode.ENVIRONMENT,
+        ) from error
 
 
 def wrong_type(what: str, value: object, expected: str) -> FabricaError:

@@ -9,23 +9,15 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-VERSION_TIMEOUT_S: Final = 10.0
+from fabrica_bench.errors import FabricaError
 
-MODEL_KEYS: Final[Mapping[str, str]] = {
-    "ANTHROPIC_API_KEY": "Anthropic",
-    "OPENAI_API_KEY": "OpenAI",
-    "GEMINI_API_KEY": "Google Gemini",
-    "MISTRAL_API_KEY": "Mistral",
-    "GROQ_API_KEY": "Groq",
-    "OPENROUTER_API_KEY": "OpenRouter",
-}
-"""Environment variables that carry a provider's key; only whether they are set is ever looked at."""
+VERSION_TIMEOUT_S: Final = 10.0
 
 
 class State(StrEnum):
@@ -70,6 +62,7 @@ def run_checks() -> list[Check]:
         check_nvcc,
         check_model_keys,
         check_run_folder,
+        check_keys_folder,
     ]
     return [check() for check in checks]
 
@@ -211,13 +204,16 @@ def check_nvcc() -> Check:
 
 def check_model_keys() -> Check:
     """Which providers' keys are set; never their values."""
-    names = [f"{name} ({provider})" for name, provider in MODEL_KEYS.items() if os.environ.get(name)]
-    if names:
-        return Check("model keys", State.OK, ", ".join(names))
+    from fabrica_bench.models.selection import HOSTED
+
+    providers = {name: provider for provider, names in reversed(HOSTED.items()) for name in names}
+    found = [f"{name} ({provider})" for name, provider in providers.items() if os.environ.get(name)]
+    if found:
+        return Check("model keys", State.OK, ", ".join(sorted(found)))
     return Check(
         "model keys",
         State.ABSENT,
-        f"none of {', '.join(MODEL_KEYS)} is set",
+        f"none of {', '.join(sorted(providers))} is set",
         "optional: export one and `pip install 'fabrica-bench[llm]'`; "
         "without a key the fabrica agent uses its built-in deterministic lowering",
     )
@@ -225,7 +221,7 @@ def check_model_keys() -> Check:
 
 def check_run_folder() -> Check:
     """Whether runs can be written where they would be, and how much room there is."""
-    folder = Path.cwd()
+    folder = Path.cwd() / "runs" if Path("runs").exists() else Path.cwd()
     free_mib = shutil.disk_usage(folder).free // 2**20
     if not os.access(folder, os.W_OK):
         return Check("run folder", State.BROKEN, f"{folder} is not writable", "choose another one with --out DIR")
@@ -233,7 +229,24 @@ def check_run_folder() -> Check:
         return Check(
             "run folder", State.BROKEN, f"{free_mib} MiB free at {folder}", "free some space, or use --out DIR"
         )
-    return Check("run folder", State.OK, f"{folder / 'runs'}, {free_mib:,} MiB free")
+    return Check("run folder", State.OK, f"{Path.cwd() / 'runs'}, {free_mib:,} MiB free")
+
+
+def check_keys_folder() -> Check:
+    """Whether the held-out keys of runs can be kept: no run starts without."""
+    from fabrica_bench.runs.keys import KEYS_VARIABLE, keys_folder
+
+    remedy = f"set {KEYS_VARIABLE} to a folder that only you can write, or use --key FILE"
+    try:
+        folder = keys_folder()
+        place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    except FabricaError as error:
+        return Check("held-out keys", State.BROKEN, error.message, remedy)
+    except OSError as error:
+        return Check("held-out keys", State.BROKEN, f"{folder}: {error.strerror}", remedy)
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        return Check("held-out keys", State.BROKEN, f"{folder} can't be written", remedy)
+    return Check("held-out keys", State.OK, f"kept in {folder}")
 
 
 def _ask(command: list[str]) -> str | None:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -343,16 +344,24 @@ def _mapping(value: Any) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------- the process
 
 
+def _library() -> list[Path]:
+    """The user's knowledge folder; none for a user who has no place for one."""
+    with suppress(FabricaError):
+        return [knowledge_folder()]
+    return []
+
+
 def _start(folder: Path, options: Mapping[str, str], seed: int = 0, model: str | None = None) -> Link:
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     passed |= {name: value for name, value in os.environ.items() if name.startswith("FABRICA_AGENT_")}
     passed.pop(MODEL_VARIABLE, None)
     passed |= {} if model is None else {MODEL_VARIABLE: model}
     passed |= {option_variable(name): value for name, value in options.items()}
-    library = knowledge_folder()
-    passed |= {**python_environment(), SEED_VARIABLE: str(seed), KNOWLEDGE_VARIABLE: str(library)}
+    library = _library()
+    passed |= {**python_environment(), SEED_VARIABLE: str(seed)}
+    passed |= {KNOWLEDGE_VARIABLE: str(place) for place in library}
     paths = python_paths(hidden=secret_roots())
-    with Confinement(read=[*paths.read, library], listed=paths.listed, write=[folder], network=True) as confinement:
+    with Confinement(read=[*paths.read, *library], listed=paths.listed, write=[folder], network=True) as confinement:
         child = ChildProcess(
             [sys.executable, "-P", "-m", "fabrica_bench.runs.agent_host"],
             workdir=folder,

@@ -10,19 +10,23 @@ import os
 from pathlib import Path
 from typing import Final
 
-from fabrica_bench.errors import FabricaError, from_os_error
+from fabrica_bench.errors import FabricaError, from_os_error, home_folder
 from fabrica_bench.tasks.seeds import HeldOutKey
 
 KEYS_VARIABLE: Final = "FABRICA_BENCH_KEYS"
 
 
 def keys_folder() -> Path:
-    """$FABRICA_BENCH_KEYS, else fabrica-bench/keys in $XDG_STATE_HOME or ~/.local/state."""
+    """$FABRICA_BENCH_KEYS, else fabrica-bench/keys in $XDG_STATE_HOME or ~/.local/state.
+
+    Raises:
+        FabricaError: None is set, and the user has no home folder.
+    """
     chosen = os.environ.get(KEYS_VARIABLE)
     if chosen:
         return Path(chosen)
     state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "fabrica-bench" / "keys"
+    return (Path(state) if state else home_folder(KEYS_VARIABLE) / ".local" / "state") / "fabrica-bench" / "keys"
 
 
 def fresh_key() -> HeldOutKey:

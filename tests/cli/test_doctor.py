@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from helpers.cli_run import assert_one_clear_error
 
 from fabrica_bench.cli import doctor
 from fabrica_bench.cli.doctor import Check, State
+from fabrica_bench.errors import ExitCode
+from fabrica_bench.models.selection import HOSTED
 
 NAMES = [
     "python",
@@ -49,12 +54,39 @@ def test_a_key_is_named_and_never_shown(cli, monkeypatch):
 
 
 def test_without_a_key_the_remedy_says_how_to_set_one(monkeypatch):
-    for name in doctor.MODEL_KEYS:
+    names = {name for keys in HOSTED.values() for name in keys}
+    for name in names:
         monkeypatch.delenv(name, raising=False)
     check = doctor.check_model_keys()
+    assert all(name in check.detail for name in names)
     assert check.state is State.ABSENT
     assert check.remedy is not None
     assert "export" in check.remedy
+
+
+def test_a_folder_for_keys_that_cannot_be_used_is_told_before_a_run_fails(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    monkeypatch.setenv("FABRICA_BENCH_KEYS", str(tmp_path / "file" / "keys"))
+    check = doctor.check_keys_folder()
+    assert (check.state, "FABRICA_BENCH_KEYS" in str(check.remedy)) == (State.BROKEN, True)
+    monkeypatch.setenv("FABRICA_BENCH_KEYS", str(tmp_path / "new" / "keys"))
+    assert doctor.check_keys_folder().state is State.OK
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_user_without_a_home_folder_is_told_what_to_set(cli, monkeypatch, tmp_path):
+    """As in a container that runs under a number that its passwd doesn't have."""
+
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    for name in ("FABRICA_BENCH_KEYS", "XDG_STATE_HOME", "XDG_DATA_HOME", "FABRICA_AGENT_KB_FOLDER"):
+        monkeypatch.delenv(name, raising=False)
+    assert doctor.check_keys_folder().state is State.BROKEN
+    outcome = cli("run", "--agent", "null", "--filter", "name=ReLU-1PE", "--out", tmp_path / "run")
+    assert_one_clear_error(outcome, ExitCode.ENVIRONMENT, "no home folder", "FABRICA_BENCH_KEYS")
+    assert_one_clear_error(cli("kb", "list"), ExitCode.ENVIRONMENT, "no home folder", "FABRICA_AGENT_KB_FOLDER")
 
 
 def test_a_missing_fts5_is_a_gap_with_a_remedy(monkeypatch):
