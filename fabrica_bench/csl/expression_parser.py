@@ -336,6 +336,11 @@ class ExpressionParser(TokenCursor):
         return ast.StructTypeExpr(self.span_from(start), kind, layout, fields)
 
     def field_decl(self) -> ast.FieldDecl:
+        hint = None
+        if self.kind in ("fn", "const", "var"):
+            hint = "a type holds nothing but fields; functions and constants stand beside it in the file"
+            if self.is_name(self.peek(1)):
+                self.fail_expected("a field name", hint)
         name = self.expect_member_name("a field name")
         self.expect(":", "after the field name")
         type_expr = self.type_expression()

@@ -35,10 +35,16 @@ VECTOR = "var x = @zeros([8]f32); const d = @get_dsd(mem1d_dsd, .{ .tensor_acces
         ("if (x[0] == 1) { x[1] = 0.0; }", "write the literal as a float"),
         ("for (@range(u16, 3)) |i| { i = 2; }", "a parameter or loop variable can't change"),
         ("set(&x[0]);", "write 'p.* = ...'"),
+        ("table[1] = 2.0;", "declare 'table' with 'var'"),
+        ("x[0] = @intToFloat(f32, 3);", "convert numbers with @as(T, value)"),
+        ('const m = @import("std");', "write @import_module("),
+        ("const k: u16 = 1; switch (k) { 1 => { x[0] = 1.0; break; }, else => {} }", "label it: break :label"),
+        ("const P = struct { a: i16, fn get(p: P) i16 { return p.a; } };", "a type holds nothing but fields"),
     ],
 )
 def test_the_message_names_the_remedy(body: str, remedy: str, tmp_path: Path) -> None:
-    before = f"{VECTOR}task later() void {{}}\nfn set(p: *f32) void {{ p = 3.0; }}\n"
+    before = f"{VECTOR}const table = [2]f32{{ 1.0, 2.0 }};\n"
+    before += "task later() void {}\nfn set(p: *f32) void { p = 3.0; }\n"
     with pytest.raises(CslError) as caught:
         compile_body(tmp_path, f"{before}fn main() void {{ {body} }}")
     (diagnostic,) = caught.value.diagnostics

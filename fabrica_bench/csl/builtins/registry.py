@@ -147,13 +147,37 @@ def context_error(entry: Builtin, context: str) -> str:
     return f"@{entry.name} is not allowed in {_CONTEXT_NAMES[context]}; use it in {legal}"
 
 
+#: Builtins that users of Zig expect, and what CSL has instead.
+OTHER_LANGUAGES: dict[str, str] = {
+    **dict.fromkeys(
+        ("intCast", "floatCast", "intToFloat", "floatToInt", "floatFromInt", "intFromFloat", "truncate"),
+        "convert numbers with @as(T, value)",
+    ),
+    **dict.fromkeys(("enumToInt", "intFromEnum", "boolToInt", "intFromBool"), "take the number with @as(T, value)"),
+    **dict.fromkeys(("intToEnum", "enumFromInt"), "make it of a number with @as(E, number)"),
+    **dict.fromkeys(("bitCast", "ptrCast"), "CSL's are @bitcast and @ptrcast, and take the type first"),
+    **dict.fromkeys(("TypeOf", "typeOf"), "CSL's is @type_of"),
+    **dict.fromkeys(("import", "cImport"), 'write @import_module("file.csl"), or "<name>" for a library'),
+    **dict.fromkeys(("sizeOf", "bitSizeOf"), "import <types>, and call its byte_size_of or bit_size_of"),
+    **dict.fromkeys(("sqrt", "sin", "cos", "exp", "log", "abs", "min", "max", "floor", "ceil"), "import <math>"),
+    **dict.fromkeys(("memcpy", "memset", "splat"), "copy and fill with @mov16, @mov32, @fmovh or @fmovs on DSDs"),
+    "compileError": "write @comptime_assert(false, message)",
+    "compileLog": "CSL's is @comptime_print",
+    "hasField": "CSL's is @has_field",
+    "mod": "write the operator '%'",
+    "rem": "write the operator '%'",
+    "divTrunc": "write the operator '/'",
+}
+
+
 def run_builtin(frame: Frame, node: ast.BuiltinCall, hint: t.Type | None) -> Value:
     """Analyse a builtin call: look it up, check context and argument count, run it."""
     from fabrica_bench.csl.sema.errors import fail
 
     entry = BUILTINS.get(node.name)
     if entry is None:
-        fail(node.name_span, f"unknown builtin '@{node.name}'", did_you_mean(node.name, BUILTINS, "@"))
+        remedy = OTHER_LANGUAGES.get(node.name) or did_you_mean(node.name, BUILTINS, "@")
+        fail(node.name_span, f"unknown builtin '@{node.name}'", remedy)
     context = frame.context_code
     if context not in entry.contexts:
         fail(node.span, context_error(entry, context))

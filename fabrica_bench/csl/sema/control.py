@@ -358,8 +358,10 @@ def _find_target(frame: Frame, label: str | None, word: str, span: ast.Span) -> 
             if frame.comptime != target.is_comptime:
                 fail(span, f"'{word}' can't leave comptime code for a run-time target")
             return target
-    what = f"label '{label}' does not exist here" if label is not None else f"'{word}' outside of a loop"
-    fail(span, what)
+    if label is not None:
+        fail(span, f"label '{label}' does not exist here")
+    hint = "the case of a switch ends by itself; to leave a block, label it: break :label" if word == "break" else None
+    fail(span, f"'{word}' outside of a loop", hint)
 
 
 @statement(ast.Break)

@@ -127,9 +127,16 @@ def _target(frame: Frame, node: ast.Expr) -> places.Place:
 
 
 def _constant_hint(frame: Frame, node: ast.Expr, type_: t.Type) -> str | None:
+    whole = node
+    while isinstance(node, ast.Index | ast.FieldAccess):
+        node = node.base
     if not isinstance(node, ast.Ident):
         return None
     name = node.name
+    if whole is not node:
+        entry = frame.module.entries.get(name)
+        is_whole = entry is not None and entry.value and isinstance(entry.value.type, t.ArrayType | t.StructType)
+        return f"declare '{name}' with 'var'" if is_whole else None
     if frame.scope.find(name) is None:
         return f"declare '{name}' with 'var'"
     if isinstance(type_, t.PointerType) and not type_.is_const and not type_.is_many:
