@@ -35,6 +35,7 @@ VECTOR = "var x = @zeros([8]f32); const d = @get_dsd(mem1d_dsd, .{ .tensor_acces
         ("if (x[0] == 1) { x[1] = 0.0; }", "write the literal as a float"),
         ("for (@range(u16, 3)) |i| { i = 2; }", "a parameter or loop variable can't change"),
         ("set(&x[0]);", "write 'p.* = ...'"),
+        ("const a: [2]f32 = .{ 1.0, 2.0 };", "before its elements: [2]f32 { ... }"),
         ("table[1] = 2.0;", "declare 'table' with 'var'"),
         ("x[0] = @intToFloat(f32, 3);", "convert numbers with @as(T, value)"),
         ('const m = @import("std");', "write @import_module("),

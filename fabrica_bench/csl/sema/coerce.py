@@ -32,6 +32,8 @@ def mismatch(value: Value, type_: t.Type, span: ast.Span) -> None:
             hint = f"convert explicitly with @as({type_.name}, ...)"
     elif isinstance(type_, t.PointerType) and source != t.VOID and not source.is_comptime_only:
         hint = "take the address of a variable with '&'"
+    elif isinstance(type_, t.ArrayType) and isinstance(source, t.StructType) and source.is_tuple:
+        hint = f"write the type of the array before its elements: {type_.name} {{ ... }}"
     elif isinstance(source, t.IdType) and t.is_numeric(type_):
         hint = "take its number with @get_int(...)"
     elif type_ == t.COLOR and t.is_integer(source):
