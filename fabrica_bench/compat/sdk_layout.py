@@ -236,7 +236,7 @@ class SdkLayout:
         return "wse2" if self._target is SdkTarget.WSE2 else "wse3"
 
     def _compile_tiles(self, plan: Plan, libs: Sequence[Path], f16_type: FP16TYPE) -> CompileOutput:
-        from fabrica_bench.csl.diagnostics import CslError, render
+        from fabrica_bench.csl.diagnostics import CslError, Severity, render
         from fabrica_bench.csl.driver import CompileOptions, Tile, compile_tiles
 
         options = CompileOptions(
@@ -252,8 +252,9 @@ class SdkLayout:
         except CslError as error:
             for item in error.diagnostics:
                 sys.stderr.write(render(item) + "\n")
+            count = sum(item.severity is Severity.ERROR for item in error.diagnostics)
             raise HostError(
-                f"SdkLayout.compile: {len(error.diagnostics)} error(s) in the CSL code", remedy="see the messages above"
+                f"SdkLayout.compile: {count} error(s) in the CSL code", remedy="see the messages above"
             ) from None
         for item in output.warnings:
             sys.stderr.write(render(item) + "\n")

@@ -48,11 +48,13 @@ def explain(
     never_unblocked: list[PePosition],
     undelivered: list[StuckWavelets],
     queued_streams: Mapping[int, str],
+    fed: Mapping[tuple[int, int, int], int],
 ) -> DeadlockReport:
     """Report for the state in which every component sleeps.
 
     Args:
         queued_streams: Color -> the host's stream to the device that waits behind the command which does not end.
+        fed: (column, row, color) -> words that the host's streams have brought there.
     """
     waits = {pe.position: (*_thread_waits(pe), *_task_waits(pe)) for pe in elements}
     stuck = tuple(StuckPe(position, texts) for position, texts in waits.items() if texts)
@@ -62,7 +64,7 @@ def explain(
         wavelets += _queue_wavelets(pe)
     silent = set(never_unblocked)
     idle = [pe for pe in elements if pe.position in silent and not waits[pe.position]]
-    missing = _missing(elements, waits, silent)
+    missing = _missing(elements, waits, silent, fed)
     behind = sorted({item.color for item in missing} & set(queued_streams))
     return DeadlockReport(
         cycle,
@@ -188,20 +190,24 @@ def _inputs_waited_for(pe: ProcessingElement, is_silent: bool) -> Iterator[int]:
 
 
 def _missing(
-    elements: Iterable[ProcessingElement], waits: dict[PePosition, tuple[str, ...]], silent: set[PePosition]
+    elements: Iterable[ProcessingElement],
+    waits: dict[PePosition, tuple[str, ...]],
+    silent: set[PePosition],
+    fed: Mapping[tuple[int, int, int], int],
 ) -> tuple[MissingWavelets, ...]:
-    """Grouped by color and set of senders."""
-    groups: dict[tuple[int, tuple[tuple[PePosition, str], ...]], list[PePosition]] = {}
+    """Grouped by color and set of senders, or number of words from the host."""
+    groups: dict[tuple[int, tuple[tuple[PePosition, str], ...], int | None], list[PePosition]] = {}
     for pe in elements:
         for color in _inputs_waited_for(pe, pe.position in silent):
             senders = traffic.feeding(pe.router, color)[:_MAX_SENDERS]
             states = tuple((sender.pe.position, _sender_state(sender, waits)) for sender in senders)
-            groups.setdefault((color, states), []).append(pe.position)
+            from_host = None if states else fed.get((pe.x, pe.y, color))
+            groups.setdefault((color, states, from_host), []).append(pe.position)
     merged: dict[int, MissingWavelets] = {}
     orphans: list[MissingWavelets] = []
-    for (color, states), pes in groups.items():
+    for (color, states, from_host), pes in groups.items():
         if not states:
-            orphans.append(MissingWavelets(color, tuple(pes), ()))
+            orphans.append(MissingWavelets(color, tuple(pes), (), from_host))
             continue
         entry = merged.get(color)
         known = dict(entry.senders) if entry is not None else {}

@@ -57,7 +57,11 @@ def _missing(missing: tuple[MissingWavelets, ...]) -> list[str]:
     lines = ["where the missing wavelets would come from:"] if missing else []
     for entry in missing[:LIMIT]:
         if not entry.senders:
-            lines.append(f"  color {entry.color}: no PE's route leads it to {pe_list(entry.waiting)}")
+            if entry.from_host is None:
+                origin = f"no PE's route leads it to {pe_list(entry.waiting)}"
+            else:
+                origin = f"the host has sent {entry.from_host} word(s) to {pe_list(entry.waiting)}, and sends no more"
+            lines.append(f"  color {entry.color}: {origin}")
             continue
         states: dict[str, list[PePosition]] = {}
         for pe, state in entry.senders:

@@ -127,11 +127,13 @@ class StuckWavelets:
 
 @dataclass(frozen=True)
 class MissingWavelets:
-    """PEs that wait for wavelets of a color, and what the PEs do whose routes could bring them (empty: no PE's can)."""
+    """PEs that wait for wavelets of a color, and what the PEs do whose routes could bring them (empty: no PE's can).
+    `from_host`: words that the host's stream has brought each of them; None if none did."""
 
     color: int
     waiting: tuple[PePosition, ...]
     senders: tuple[tuple[PePosition, str], ...]
+    from_host: int | None = None
 
 
 @dataclass(frozen=True)

@@ -265,7 +265,8 @@ class Machine:
         queued = {item.command.color: item.command for item in self._pending if isinstance(item.command, StreamIn)}
         text = self._host_wait(command, bool(self._running))
         later = {color: _describe(item) for color, item in queued.items()} if isinstance(command, Launch) else {}
-        return explain(self.elements, self.fabric.now, text, unready, waiting, later)
+        fed = {place: feeder.pushed for place, feeder in self._feeders.items()}
+        return explain(self.elements, self.fabric.now, text, unready, waiting, later, fed)
 
     def _host_wait(self, command: Command | None, is_running: bool) -> str:
         text = _describe(command)

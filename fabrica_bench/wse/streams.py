@@ -26,6 +26,7 @@ class StreamFeeder:
         self.pe = pe
         self.color = color
         self.words: deque[int] = deque()
+        self.pushed = 0
         self._on_empty = on_empty
         self.interval = fabric.costs["host.stream_in_interval"]
         self._next = 0
@@ -34,6 +35,7 @@ class StreamFeeder:
     def push(self, words: list[int], now: int) -> None:
         """Queue words behind those not yet delivered."""
         self.words.extend(words)
+        self.pushed += len(words)
         self.wake(max(now + 1, self._next))
 
     def wake(self, cycle: int) -> None:

@@ -318,6 +318,36 @@ comptime {
 
 
 @pytest.mark.parametrize("arch", ARCHES)
+def test_a_stream_that_is_too_short_is_named_as_what_is_missing(tmp_path: Path, arch: str) -> None:
+    pe = (
+        STREAM_PE[: STREAM_PE.index("task receive")]
+        + """
+const in = @get_dsd(fabin_dsd, .{ .extent = 5, .fabric_color = sys_mod.MEMCPYH2D_1, .input_queue = in_queue });
+const start_id = @get_local_task_id(9);
+const answer_id = @get_local_task_id(10);
+task start() void { @fmovs(&buffer[0], in, .{ .async = true, .activate = answer }); }
+task answer() void { @fmovs(out, buffer_dsd, .{ .async = true }); }
+comptime {
+  @bind_local_task(start, start_id);
+  @bind_local_task(answer, answer_id);
+  @activate(start_id);
+  @initialize_queue(in_queue, .{ .color = sys_mod.MEMCPYH2D_1 });
+  if (@is_arch("wse3")) { @initialize_queue(out_queue, .{ .color = sys_mod.MEMCPYD2H_1 }); }
+}
+"""
+    )
+    files = {"layout.csl": STREAM_LAYOUT, "pe.csl": pe}
+    runtime = SdkRuntime(compile_files(tmp_path, files, arch, (1, 1), "--params=IN:1,OUT:2"))
+    runtime.load()
+    runtime.run()
+    mode = {**MODE, "streaming": True}
+    runtime.memcpy_h2d(1, np.arange(3, dtype=np.float32), 0, 0, 1, 1, 3, **{**mode, "nonblock": True})
+    with pytest.raises(SimulatorStopped) as stopped:
+        runtime.memcpy_d2h(np.zeros(1, dtype=np.float32), 2, 0, 0, 1, 1, 1, **mode)
+    assert "color 1: the host has sent 3 word(s) to PE(0,0), and sends no more" in str(stopped.value)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
 def test_streams_overlap_when_the_first_does_not_block(tmp_path: Path, arch: str) -> None:
     files = {"layout.csl": STREAM_LAYOUT, "pe.csl": STREAM_PE}
     runtime = SdkRuntime(compile_files(tmp_path, files, arch, (1, 1), "--params=IN:1,OUT:2"))

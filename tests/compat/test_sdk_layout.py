@@ -483,6 +483,16 @@ def test_errors_in_the_csl_code_name_the_place(capfd: pytest.CaptureFixture[str]
     assert "receiver.csl:2:7: error: param 'count' is not bound" in capfd.readouterr().err
 
 
+def test_warnings_are_not_counted_as_errors(capfd: pytest.CaptureFixture[str]) -> None:
+    layout = SdkLayout(SdkTarget.WSE3)
+    layout.create_code_region("receiver.csl", "alone", 1, 1).set_param_all("cuont", 4)
+    with pytest.raises(HostError, match=r"2 error\(s\) in the CSL code"):
+        layout.compile("out")
+    told = capfd.readouterr().err
+    assert "warning: 'receiver.csl' has no param named 'cuont'" in told
+    assert told.count("error:") == 2
+
+
 def test_misused_streams_are_refused() -> None:
     layout = SdkLayout(SdkTarget.WSE3)
     to_device, to_host = loop_back(layout)

@@ -25,6 +25,8 @@ VECTOR = "var x = @zeros([8]f32); const d = @get_dsd(mem1d_dsd, .{ .tensor_acces
         ("var p: *f32 = x;", "take the address of a variable with '&'"),
         ("var p: *f32 = &x;", "point to an element with &a[0]"),
         ("var k: u16 = 3; var a = @zeros([k]f32);", "'const' or 'param'"),
+        ("@fmuls(d, d, 2);", "write the literal as a float: '2.0'"),
+        ("var k: u16 = 3; @fadds(d, d, k);", "convert explicitly with @as(f32, ...)"),
         ("@activate(later);", "give the id that @bind_local_task binds it to"),
         ("for (0..4) |i| { x[i] = 1.0; }", "`for (@range(u16, n)) |i| { ... }`"),
         ("var k: u16 = 3; while (k) { k -= 1; }", "compare it with zero: '!= 0'"),

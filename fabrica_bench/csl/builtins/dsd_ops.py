@@ -205,7 +205,12 @@ def _argument(call: Call, operand: Operand, code: str, legal: tuple[t.Type, ...]
         if coerced is not None:
             return ir.DsdArg("scalar", call.frame.operand(coerced, operand.span), scalar)
     names = " or ".join(f"'{type_.name}'" for type_ in legal)
-    fail(operand.span, f"expected type {names}, got: '{value.type.name}'")
+    hint = None
+    if isinstance(value, Const) and value.type == t.COMPTIME_INT and t.is_float(legal[0]):
+        hint = f"write the literal as a float: '{value.data}.0'"
+    elif t.is_numeric(value.type) and not value.type.is_comptime_only:
+        hint = f"convert explicitly with @as({legal[0].name}, ...)"
+    fail(operand.span, f"expected type {names}, got: '{value.type.name}'", hint)
 
 
 def _warn_of_width(call: Call, operand: Operand, used: t.Type) -> None:
