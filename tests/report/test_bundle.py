@@ -58,17 +58,23 @@ def test_a_bundle_gets_in_by_re_execution_and_has_the_same_bytes_again(finished,
     assert not list((tmp_path / "board").glob(".adding-*"))
 
 
-def forged(finished: Path, folder: Path) -> Path:
-    """The run with a verdict that says more than was measured, packed properly."""
+def boast(record):
+    """Verdicts that say more than was measured."""
+    if record["record"] == "verdict":
+        record["verdict"].update(cycles=10, speedup=100.0)
+    return record
+
+
+def forged(finished: Path, folder: Path, change=boast) -> Path:
+    """The run with changed records (None leaves one out), packed properly."""
     copy = folder / "forged"
     shutil.copytree(finished, copy)
     path = copy / "records.jsonl"
     lines = []
     for line in path.read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
-        if record["record"] == "verdict":
-            record["verdict"].update(cycles=10, speedup=100.0)
-        lines.append(json.dumps(record))
+        record = change(json.loads(line))
+        if record is not None:
+            lines.append(json.dumps(record))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     pack_run(copy, folder / "forged.fabrica")
     return folder / "forged.fabrica"
@@ -78,6 +84,21 @@ def test_a_forged_verdict_is_refused_and_leaves_nothing(finished, tmp_path):
     with pytest.raises(FabricaError, match="2 of 2 verdicts come out otherwise"):
         add_bundle(tmp_path / "board", forged(finished, tmp_path))
     assert load_entries(tmp_path / "board") == []
+
+
+def test_verdicts_whose_candidates_were_left_out_are_refused(finished, tmp_path):
+    """Nothing could be executed again, so nothing would come out otherwise."""
+    path = forged(finished, tmp_path, lambda record: None if record["record"] == "candidate" else boast(record))
+    with pytest.raises(FabricaError, match="2 of 2 verdicts come out otherwise .* the run holds no candidate"):
+        add_bundle(tmp_path / "board", path)
+
+
+def test_a_success_at_an_attempt_that_was_not_made_is_refused(finished, tmp_path):
+    def move(record):
+        return {**record, "attempt": 7} if record.get("attempt") == 2 else record
+
+    with pytest.raises(FabricaError, match="1 of 2 attempts are owed"):
+        forged(finished, tmp_path, move)
 
 
 def test_a_bundle_without_its_key_asks_for_it(finished, tmp_path):
