@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from fabrica_agent.agent import FabricaAgent
+from fabrica_agent.agent import FabricaAgent, Spending
 from fabrica_agent.analyst import analyse
 from fabrica_agent.architect import design
 from fabrica_agent.cuda.source import parse
@@ -56,6 +56,22 @@ class Tools:
 VALID = VisibleRun(ok=True, outcome="valid", cycles=100)
 WRONG = VisibleRun(ok=False, outcome="Correct fails: out differs")
 BUDGET = Budget(evaluations=20, wall_s=120, tokens=0)
+
+
+def test_nothing_is_begun_that_would_take_longer_than_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("fabrica_agent.agent.time.monotonic", lambda: now)
+    spending = Spending(Budget(evaluations=9, wall_s=300, tokens=0))
+    now = 200.0  # to plan takes long, but the first evaluation is worth a try
+    assert spending.allows()
+    spending.evaluations = 1
+    now = 240.0
+    assert spending.allows()  # 40 s more
+    now = 270.0
+    assert not spending.allows()
+    spending = Spending(Budget(evaluations=1, wall_s=300, tokens=0), started=0.0)
+    now = 296.0
+    assert not spending.allows()
 
 
 def test_the_host_script_shows_where_every_element_goes() -> None:
