@@ -38,7 +38,7 @@ class Spending:
     longest: float = 0.0
 
     def allows(self) -> bool:
-        """Whether another evaluation is within the budget: in time if it takes no longer than the longest one so far."""
+        """Whether another evaluation is within the budget: in time if it takes no longer than the longest so far."""
         spent = time.monotonic() - self.started
         if self.evaluations:
             self.longest = max(self.longest, spent - self.asked)

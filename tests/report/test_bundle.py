@@ -89,7 +89,7 @@ def test_a_forged_verdict_is_refused_and_leaves_nothing(finished, tmp_path):
 def test_verdicts_whose_candidates_were_left_out_are_refused(finished, tmp_path):
     """Nothing could be executed again, so nothing would come out otherwise."""
     path = forged(finished, tmp_path, lambda record: None if record["record"] == "candidate" else boast(record))
-    with pytest.raises(FabricaError, match="2 of 2 verdicts come out otherwise .* the run holds no candidate"):
+    with pytest.raises(FabricaError, match=r"2 of 2 verdicts come out otherwise .* the run holds no candidate"):
         add_bundle(tmp_path / "board", path)
 
 

@@ -61,7 +61,7 @@ BUDGET = Budget(evaluations=20, wall_s=120, tokens=0)
 def test_nothing_is_begun_that_would_take_longer_than_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr("fabrica_agent.agent.time.monotonic", lambda: now)
-    spending = Spending(Budget(evaluations=9, wall_s=300, tokens=0))
+    spending = Spending(Budget(evaluations=9, wall_s=300, tokens=0), started=0.0)
     now = 200.0  # to plan takes long, but the first evaluation is worth a try
     assert spending.allows()
     spending.evaluations = 1
