@@ -68,6 +68,9 @@ class PlainProgress:
             limit = event.data.get("limit_s")
             within = f", limit {limit:.0f} s" if isinstance(limit, (int, float)) else ""
             return f"{self._count()} {job_name(event)}: started{within}"
+        if event.kind is EventKind.JOB_PROGRESS and event.data.get("stage") == "model":
+            # A wait or a retry: somebody may have to do something.
+            return f"{self._count()} {job_name(event)}: {event.text}"
         if event.kind is EventKind.JOB_FINISHED:
             self._done += 1
             return f"{self._count()} {job_name(event)}: {finish_text(event)}"

@@ -38,25 +38,25 @@ class Exchange:
             raise ModelError(f"{folder}: can't be made ({error.strerror}); name another with exchange:DIR") from error
 
     def complete(self, request: ModelRequest, deadline: float, notice: Notice = no_notice) -> ModelReply:
-        """Ask, and wait for the answer file."""
+        """Ask, and wait for the answer file. One that isn't whole, or doesn't fit, may be mended until the deadline."""
         question = self._write(request)
         answer = question.with_name(question.name.replace(".request.", ".answer."))
         notice(f"waiting for {answer}")
-        begin = time.monotonic()
-        while not answer.exists():
+        begin, told = time.monotonic(), ""
+        while True:
+            reply, problem = _read(answer, request)
+            if reply is not None:
+                return reply
+            if problem and problem != told:
+                notice(f"{problem}; waiting for it to be mended")
+                told = problem
             if time.monotonic() > deadline:
+                if problem:
+                    raise ModelError(problem)
                 late = time.monotonic() - begin < PATIENCE_S  # asked so late that nobody could have answered
                 kind = ModelError if late else ProviderError
                 raise kind(f"no answer in time; {answer} was to be written beside {question.name}")
             time.sleep(POLL_S)
-        try:
-            reply = ModelReply.model_validate_json(answer.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, ValidationError) as error:
-            raise ModelError(f"{answer}: not an answer; it must be an object with a member `answer`") from error
-        wrong = check_answer(reply.answer, request.answer_schema)
-        if wrong is not None:
-            raise ModelError(f"{answer}: {wrong}")
-        return reply
 
     def _write(self, request: ModelRequest) -> Path:
         draft = self._folder / f"{os.getpid()}.tmp"
@@ -72,3 +72,15 @@ class Exchange:
                 continue
             draft.unlink()
             return question
+
+
+def _read(answer: Path, request: ModelRequest) -> tuple[ModelReply | None, str]:
+    """The answer, or what is wrong with the file; neither while there is none."""
+    try:
+        reply = ModelReply.model_validate_json(answer.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None, ""
+    except (OSError, UnicodeDecodeError, ValidationError):
+        return None, f"{answer}: not an answer; it must be an object with a member `answer`"
+    wrong = check_answer(reply.answer, request.answer_schema)
+    return (reply, "") if wrong is None else (None, f"{answer}: {wrong}")

@@ -51,6 +51,13 @@ def test_plain_lines_count_and_say_how_each_job_ended(capsys):
     assert lines[3] == "[2/2] B #2: fails Correct: y[0] is wrong (1.5 s)"
 
 
+def test_plain_lines_say_what_a_model_is_waited_for(capsys):
+    with PlainProgress() as progress:
+        progress(started())
+        progress(RunEvent(EventKind.JOB_PROGRESS, "waiting for q/0001.answer.json", "A", 1, {"stage": "model"}))
+    assert "[0/2] A: waiting for q/0001.answer.json\n" in capsys.readouterr().err
+
+
 def test_a_continued_run_says_what_it_takes_over(capsys):
     with PlainProgress() as progress:
         progress(started(total=10, finished=3))

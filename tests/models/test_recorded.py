@@ -95,8 +95,22 @@ def test_a_person_can_be_the_model(tmp_path: Path) -> None:
 def test_an_answer_that_does_not_fit_is_named(tmp_path: Path, text: str, message: str) -> None:
     thread = answer_in(tmp_path, text)
     with pytest.raises(ModelError, match=message):
-        Exchange(tmp_path).complete(REQUEST, soon())
+        Exchange(tmp_path).complete(REQUEST, soon(1.0))
     thread.join()
+
+
+def test_an_answer_may_be_mended_or_written_in_pieces(tmp_path: Path) -> None:
+    notices: list[str] = []
+
+    def told(text: str) -> None:
+        notices.append(text)
+        if "waiting for it to be mended" in text:
+            (tmp_path / "0001.answer.json").write_text('{"answer": {"n": 3}}', encoding="utf-8")
+
+    thread = answer_in(tmp_path, '{"answer": {"n"')
+    assert Exchange(tmp_path).complete(REQUEST, soon(), told).answer == {"n": 3}
+    thread.join()
+    assert "member `answer`" in notices[1]
 
 
 def test_nobody_answers(tmp_path: Path) -> None:
