@@ -80,7 +80,7 @@ def _load(path: Path) -> Study:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "the file"
         raise FabricaError(
-            f"not a study: {field}: {first['msg']}",
+            f"not a study: {field}: {first['msg'].removeprefix('Value error, ')}",
             place=str(path),
             remedy="see `fabrica-bench study schema` and the studies that `fabrica-bench study list` names",
         ) from error

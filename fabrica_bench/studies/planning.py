@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fabrica_bench.errors import ExitCode, FabricaError
 from fabrica_bench.models.selection import NO_MODEL
-from fabrica_bench.plugins import Budget, load_plugins, require_options
+from fabrica_bench.plugins import Budget, find_agent, load_plugins, require_options
 from fabrica_bench.runs.config import DEFAULT_BUDGET, RunConfig
 from fabrica_bench.runs.execution import finished_jobs
 from fabrica_bench.runs.opening import check_config
@@ -139,8 +139,9 @@ def plan_study(
         FabricaError: The agent or a control isn't installed, no task of an arm is written, a replay names no run, or
             an arm asks for what its tasks or this machine don't have: said before the first arm runs.
     """
+    worker = find_agent(agent)
     agents, _ = load_plugins()
-    for name in (agent, *study.controls):
+    for name in study.controls:
         if name not in agents:
             raise FabricaError(
                 f"study {study.name} needs the agent {name}, which is not installed",
@@ -158,7 +159,7 @@ def plan_study(
     runs: list[PlannedRun] = []
     written = list_tasks()
     for arm in study.arms:
-        require_options(agents[agent], arm.options)
+        require_options(worker, arm.options)
         if not (only_shown and arm.toolchain in TOOLCHAIN_NAMES):
             get_toolchain(arm.toolchain)
         conditions = parse_filters(arm.filter)

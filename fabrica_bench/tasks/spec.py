@@ -409,7 +409,7 @@ def load_spec(path: Path) -> TaskSpec:
     Raises:
         FabricaError: The file is missing, not UTF-8, not YAML or not a spec: one line with file, field and remedy.
     """
-    data = read_yaml(path)
+    data = read_yaml(path, "a task needs a spec.yaml")
     if not isinstance(data, dict):
         remedy = "start from another task's spec.yaml"
         raise FabricaError("a spec must be a mapping of fields", place=str(path), remedy=remedy)
@@ -426,13 +426,18 @@ def load_spec(path: Path) -> TaskSpec:
         raise _spec_error(path, error) from None
 
 
-def read_yaml(path: Path) -> Any:
-    """Parse one YAML document; duplicate keys and aliases are errors. Raises `FabricaError`."""
+def read_yaml(path: Path, missing: str = "check the path") -> Any:
+    """Parse one YAML document; duplicate keys and aliases are errors. Raises `FabricaError`.
+
+    Args:
+        path: The file.
+        missing: What to do where there is no such file.
+    """
     place = str(path)
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
-        raise FabricaError("there is no such file", place=place, remedy="a task needs a spec.yaml") from None
+        raise FabricaError("there is no such file", place=place, remedy=missing) from None
     except OSError as error:
         reason = f"can't be read: {error.strerror}"
         raise FabricaError(reason, place=place, remedy="check the path and its mode") from None

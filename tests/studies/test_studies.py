@@ -156,6 +156,18 @@ def test_an_unknown_study_names_the_near_ones():
     assert "feedback-ablation" in str(caught.value.remedy)
 
 
+def test_an_unknown_agent_names_the_near_one(tmp_path):
+    with pytest.raises(UnknownNameError, match=r"unknown agent 'fabrika' \(did you mean fabrica"):
+        plan_study(load_study(str(own_study(tmp_path))), agent="fabrika", out=tmp_path, only_shown=True)
+
+
+def test_a_study_that_is_not_there_or_is_none_says_what_a_study_needs(tmp_path):
+    with pytest.raises(FabricaError, match=r"there is no such file \(check the path\)"):
+        load_study(str(tmp_path / "nowhere.yaml"))
+    with pytest.raises(FabricaError, match="the file: compare names the arm tame, which doesn't exist"):
+        load_study(str(own_study(tmp_path, compare=[["calm", "tame"]])))
+
+
 def test_a_control_that_is_not_installed_refuses_the_study(tmp_path):
     study = load_study(str(own_study(tmp_path, controls=["reference", "nobody"])))
     with pytest.raises(FabricaError, match="needs the agent nobody"):
