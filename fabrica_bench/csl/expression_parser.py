@@ -20,6 +20,8 @@ _COMPARISON: Final = PRECEDENCE["=="]
 #: keywords that a program may try to use as names
 _MISTAKEN_FOR_NAMES: Final = frozenset(("param", "layout", "align", "export", "linkname", "linksection", "volatile"))
 _PREFIX: Final = frozenset("-!~&")
+#: how far to look for the end of a list of elements
+_MAX_LIST_TOKENS: Final = 100_000
 #: operators of C that are written twice, and the word that CSL has for them
 _DOUBLED: Final = {"&": "and", "|": "or"}
 
@@ -123,7 +125,7 @@ class ExpressionParser(TokenCursor):
             elif kind == ".*":
                 self.advance()
                 base = ast.Deref(self.span_from(start), base)
-            elif kind == "{" and brace and self.at_named_literal():
+            elif kind == "{" and brace and (self.at_named_literal() or self.at_list(base)):
                 base = self.init_list(base, start)
             else:
                 return base
@@ -134,10 +136,26 @@ class ExpressionParser(TokenCursor):
         """Whether the next tokens are `{ .name =`."""
         return self.peek(1).kind == "." and self.is_name(self.peek(2)) and self.peek(3).kind == "="
 
+    def at_list(self, base: ast.Expr) -> bool:
+        """Whether the next tokens are the elements of an array whose type `base` names: braces without a `;`."""
+        if not isinstance(base, ast.Ident | ast.FieldAccess | ast.Call) or self.peek(1).kind == "}":
+            return False
+        depth = 0
+        for ahead in range(_MAX_LIST_TOKENS):
+            kind = self.peek(ahead).kind
+            if kind in (";", "eof"):
+                return False
+            depth += (kind in ("{", "(", "[")) - (kind in ("}", ")", "]"))
+            if not depth:
+                return True
+        return False
+
     def field_access(self, base: ast.Expr, start: int) -> ast.FieldAccess:
         self.advance()
         hint = None
-        if self.kind == ".":
+        if self.kind == "." and self.peek(1).kind == ".":
+            hint = "a case of a switch lists its values: `0, 1, 2 => ...`"
+        elif self.kind == ".":
             hint = "CSL has no '..'; a counted loop is `for (@range(u16, n)) |i| { ... }`"
         elif isinstance(base, ast.IntLit) and base.span.end == self.previous.start:
             hint = f"a float literal needs digits on both sides of the point: '{base.value}.0'"

@@ -28,6 +28,7 @@ VECTOR = "var x = @zeros([8]f32); const d = @get_dsd(mem1d_dsd, .{ .tensor_acces
         ("@fmuls(d, d, 2);", "write the literal as a float: '2.0'"),
         ("var k: u16 = 3; @fadds(d, d, k);", "convert explicitly with @as(f32, ...)"),
         ("@activate(later);", "give the id that @bind_local_task binds it to"),
+        ("const k: u16 = 1; switch (k) { 0...3 => {}, else => {} }", "a case of a switch lists its values"),
         ("for (0..4) |i| { x[i] = 1.0; }", "`for (@range(u16, n)) |i| { ... }`"),
         ("var k: u16 = 3; while (k) { k -= 1; }", "compare it with zero: '!= 0'"),
         ("if (x[0]) { x[1] = 0.0; }", "compare it with zero: '!= 0.0'"),
