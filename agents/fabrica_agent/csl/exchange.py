@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fabrica_agent.csl.names import Identifiers
 from fabrica_agent.csl.stages import Part, Round
 from fabrica_agent.lowering.ir import Ty, UnsupportedError
-from fabrica_agent.mesh.lines import Cast, Chain, Library, LineWay, MeshCast, Port, Tree, X
+from fabrica_agent.mesh.lines import SIDES, Cast, Chain, Flood, Library, LineWay, MeshCast, Port, Tree, X, Y
 from fabrica_agent.mesh.plan import OWN, Gather, Kind, Step
 from fabrica_agent.mesh.shards import Dim, Shards, merged
 
@@ -106,13 +106,15 @@ class Transfers:
         self.px = identifiers.fresh("px")
         self.py = identifiers.fresh("py")
         self.root = identifiers.fresh("root")
-        self.block = identifiers.fresh("block")
+        self.block, self.came, self.dropped = (identifiers.fresh(name) for name in ("block", "came", "dropped"))
+        self.blocks: dict[str, int] = {}
         self.before = [part for g in exchange.gathers for part in self._gather(g)]
         self.after = [line for s in exchange.results for line in self._hand_over(s)]
 
     def declarations(self) -> list[str]:
         """Descriptors, for the file level."""
-        return [f"const {name} = {text};" for text, (name, _) in self.dsds.items()]
+        lines = [f"var {name} = @zeros([{words}]u32);" for name, words in self.blocks.items()]
+        return [*lines, *(f"const {name} = {text};" for text, (name, _) in self.dsds.items())]
 
     def coordinates(self) -> list[str]:
         """The PE's place, for what needs it."""
@@ -189,6 +191,8 @@ class Transfers:
         count = self.exchange.mesh[axis]
         other = self.py if axis == X else self.px
         only_if = f"{other} == {step.across}" if step.across >= 0 and self.exchange.mesh[1 - axis] > 1 else ""
+        if isinstance(step.way, Flood):  # everybody has to take in what its neighbours send
+            return [*self._flood(step.way, unit, place, count)]
         if isinstance(step.way, Library):
             return [self._round(step.way, step, unit, place, count, only_if)]
         match step.way, step.kind:
@@ -256,6 +260,44 @@ class Transfers:
             f"if ({place} {behind} {start}) {{ {move}({data}, {receive}); }}",
             f"if ({place} {within} {start} and {more}) {{ {move}({send}, {data}); }}",
         ]
+
+    def _flood(self, way: Flood, unit: _Unit, place: str, count: int) -> list[str]:
+        """Parts go one way along the axis and then the other, a word of each PE at a time: none waits for long."""
+        if unit.ty.bits != 32:
+            raise UnsupportedError("channels to several neighbours at once move 32-bit words only here")
+        for name, words in ((self.block, unit.count), (self.came, unit.count), (self.dropped, 1)):
+            self.blocks[name] = max(self.blocks.get(name, 0), words)
+        send, sent, came = (self._outlet(way.send, 1), self._whole(self.block, 1), self._whole(self.came, 1))
+        there = (f"{self.px} > 0", f"{self.px} + 1 < {self.exchange.mesh[X]}",
+                 f"{self.py} > 0", f"{self.py} + 1 < {self.exchange.mesh[Y]}")  # fmt: skip
+        lines: list[str] = []
+        for sign in (1, -1):
+            behind = place if sign > 0 else f"{count - 1} - {place}"
+            before, minus = SIDES[2 * way.axis + (sign < 0)], "-" if sign > 0 else "+"
+            lines += [
+                f"for (@range(i16, {count - 1})) |back| {{",
+                f"  if (back <= {behind}) {{ @mov32({self._whole(self.block, unit.count)}, "
+                f"{self._moved(unit, f'{place} {minus} back')}); }}",
+                f"  for (@range(i16, {unit.count})) |word| {{",
+                f"    @mov32({send}, @increment_dsd_offset({sent}, word, u32));",
+            ]
+            for side, port, condition in zip(SIDES, way.receive, there, strict=True):
+                if port is not None:
+                    to = f"@increment_dsd_offset({came}, word, u32)" if side == before else self._whole(self.dropped, 1)
+                    lines.append(f"    if ({condition}) {{ @mov32({to}, {self._inlet(port, 1)}); }}")
+            lines += [
+                "  }",
+                f"  if (back < {behind}) {{ @mov32({self._moved(unit, f'{place} {minus} 1 {minus} back')}, "
+                f"{self._whole(self.came, unit.count)}); }}",
+                "}",
+            ]
+        return lines
+
+    def _whole(self, array: str, words: int) -> str:
+        """The first words of a block on its way."""
+        return self._named(
+            f"{array}_{words}", f"@get_dsd(mem1d_dsd, .{{ .base_address = &{array}, .extent = {words} }})"
+        )
 
     def _cast(self, way: Cast, unit: _Unit, place: str) -> list[str]:
         move = MOVES[unit.ty]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import Final
 
 from fabrica_agent.mesh.channels import Mesh, Pe
 
@@ -73,7 +74,22 @@ class MeshCast:
     receive: Port
 
 
-LineWay = Chain | Cast | Tree | Library
+@dataclass(frozen=True)
+class Flood:
+    """What a PE sends reaches all its neighbours at once, so every PE has to take in what all of its neighbours send.
+
+    `receive`: by where the neighbour is, in the order of `SIDES`; None where no PE has one.
+    """
+
+    axis: int
+    send: Port
+    receive: tuple[Port | None, ...]
+
+
+SIDES: Final = ((-1, 0), (1, 0), (0, -1), (0, 1))
+"""West, east, north, south."""
+
+LineWay = Chain | Cast | Tree | Library | Flood
 Way = LineWay | MeshCast
 
 
@@ -101,7 +117,31 @@ def ways(mesh: Mesh) -> tuple[Way, ...]:
         found += _trees(mesh, axis)
     if mesh.width > 1 and mesh.height > 1:
         found += islice(_mesh_casts(mesh), 1)
+    found += _floods(mesh)
     return tuple(found)
+
+
+def _floods(mesh: Mesh) -> list[Flood]:
+    everywhere = frozenset(mesh.pes)
+    around = {pe: {s: (pe[0] + s[0], pe[1] + s[1]) for s in SIDES} for pe in everywhere}
+    near = {pe: {s: n for s, n in sides.items() if n in everywhere} for pe, sides in around.items()}
+    for send in sorted(frozenset.intersection(*(frozenset(mesh.colors.get(pe, {})) for pe in everywhere))):
+        own = {pe: mesh.colors[pe][send] for pe in everywhere}
+        channels = {pe: mesh.channels.get((pe, own[pe])) for pe in everywhere}
+        if any(c is None or c.receivers != frozenset(near[pe].values()) for pe, c in channels.items()):
+            continue
+        ports: list[Port | None] = []
+        for side in SIDES:
+            users = {pe for pe in everywhere if side in near[pe]}
+            heard = [mesh.names(pe, own[near[pe][side]]) for pe in users]
+            names = frozenset.intersection(*heard) if heard else frozenset()
+            if heard and not names:
+                break
+            ports.append(Port(min(names), _flag(mesh, users)) if names else None)
+        else:
+            axes = [axis for axis in (X, Y) if extent(mesh, axis) > 1]
+            return [Flood(axis, Port(send, None), tuple(ports)) for axis in axes]
+    return []
 
 
 def _mesh_casts(mesh: Mesh) -> Iterator[MeshCast]:

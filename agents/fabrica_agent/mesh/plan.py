@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 
 from fabrica_agent.mesh.channels import Mesh
-from fabrica_agent.mesh.lines import Cast, Chain, Library, LineWay, MeshCast, Tree, Way, X, Y, extent
+from fabrica_agent.mesh.lines import Cast, Chain, Flood, Library, LineWay, MeshCast, Tree, Way, X, Y, extent
 from fabrica_agent.mesh.shards import Shards
 
 EVERYWHERE = -1
@@ -78,7 +78,8 @@ def plan_gather(shards: Shards, mesh: Mesh, ways: Sequence[Way], wanted: tuple[i
         ways: What lines can do.
         wanted: Along columns and rows, the place of the PEs that need the array, or EVERYWHERE.
     """
-    by_lines = _by_lines(shards, mesh, [w for w in ways if not isinstance(w, MeshCast)], wanted)
+    lines = [w for w in ways if not isinstance(w, MeshCast)]
+    by_lines = _by_lines(shards, mesh, [w for w in lines if not isinstance(w, Flood)], wanted)
     if by_lines.complete:
         return by_lines
     for way in ways:
@@ -87,7 +88,9 @@ def plan_gather(shards: Shards, mesh: Mesh, ways: Sequence[Way], wanted: tuple[i
             if to_root.complete:
                 step = Step(Kind.SPREAD, way, 0, None, EVERYWHERE)
                 return Gather(shards, (*to_root.steps, step), (EVERYWHERE, EVERYWHERE), True)
-    return by_lines
+    # The last resort, in which PEs work for all that comes by.
+    flooded = _by_lines(shards, mesh, lines, wanted)
+    return flooded if flooded.complete else by_lines
 
 
 def _by_lines(shards: Shards, mesh: Mesh, ways: Sequence[LineWay], wanted: tuple[int, int]) -> Gather:
@@ -136,7 +139,7 @@ def _along(
     if _meets(held, wanted):
         return held, []
     lines = frozenset([across] if across >= 0 else range(extent(mesh, 1 - axis)))
-    usable = [w for w in ways if w.axis == axis and (isinstance(w, Library) or lines <= w.lines)]
+    usable = [w for w in ways if w.axis == axis and (isinstance(w, Library | Flood) or lines <= w.lines)]
     last = extent(mesh, axis) - 1
     options: list[tuple[int, list[Step]]] = []
     if held == OWN:
@@ -159,7 +162,7 @@ def _collected(usable: Iterable[LineWay], last: int, across: int) -> list[tuple[
                 options.append((to, [Step(Kind.COLLECT, way, 0, to, across)]))
             case Tree():
                 options.append((0, [Step(Kind.COLLECT, way, 0, 0, across)]))
-            case Library():
+            case Library() | Flood():
                 options.append((EVERYWHERE, [Step(Kind.COLLECT, way, 0, None, across)]))
             case Cast():
                 continue

@@ -12,7 +12,7 @@ from fabrica_agent.csl.names import Identifiers
 from fabrica_agent.csl.stages import Round, Stages
 from fabrica_agent.lowering.ir import UnsupportedError
 from fabrica_agent.mesh.channels import Mesh, read_mesh
-from fabrica_agent.mesh.lines import Cast, Chain, MeshCast, Tree, X, Y, ways
+from fabrica_agent.mesh.lines import Cast, Chain, Flood, MeshCast, Port, Tree, X, Y, ways
 from fabrica_agent.mesh.plan import EVERYWHERE, OWN, Kind, plan_gather
 from fabrica_agent.mesh.shards import Dim, Shards, shards
 from fabrica_agent.records import Placement
@@ -101,7 +101,7 @@ def test_a_sender_that_its_neighbours_all_hear_is_no_chain() -> None:
       if (x > 0) { @set_color_config(x, y, other, .{ .routes = .{ .rx = .{ WEST }, .tx = .{ RAMP } } }); }
       if (x + 1 < columns) { @set_color_config(x, y, third, .{ .routes = .{ .rx = .{ EAST }, .tx = .{ RAMP } } }); }
     """
-    assert ways(mesh_of(body, 5)) == ()
+    assert [type(way) for way in ways(mesh_of(body, 5))] == [Flood]
 
 
 def test_a_binary_tree_is_found_by_its_rounds() -> None:
@@ -276,6 +276,47 @@ def test_what_the_first_pe_has_collected_it_casts_to_all() -> None:
     assert len(plan_gather(found, mesh, ways(mesh), (0, 0)).steps) == 2
 
 
+TO_ALL_NEIGHBOURS = """
+  const colors = [5]color { @get_color(0), @get_color(1), @get_color(2), @get_color(3), @get_color(4) };
+  const px = @as(i16, x); const py = @as(i16, y); const w = @as(i16, columns); const h = @as(i16, rows);
+  const own = colors[(px + 2 * py + 10) % 5];
+  const west = colors[(px - 1 + 2 * py + 10) % 5];
+  const east = colors[(px + 1 + 2 * py + 10) % 5];
+  const north = colors[(px + 2 * (py - 1) + 10) % 5];
+  const south = colors[(px + 2 * (py + 1) + 10) % 5];
+  @set_tile_code(x, y, "pe.csl", .{ .p = memcpy.get_params(x), .own = own, .west = west, .east = east,
+    .north = north, .south = south, .has_east = px + 1 < w });
+  const to_west = if (px > 0) .{ WEST } else .{};
+  const to_east = if (px + 1 < w) .{ EAST } else .{};
+  const to_north = if (py > 0) .{ NORTH } else .{};
+  const to_south = if (py + 1 < h) .{ SOUTH } else .{};
+  const all = @concat_structs(@concat_structs(to_west, to_east), @concat_structs(to_north, to_south));
+  @set_color_config(x, y, own, .{ .routes = .{ .rx = .{ RAMP }, .tx = all } });
+  if (px > 0) { @set_color_config(x, y, west, .{ .routes = .{ .rx = .{ WEST }, .tx = .{ RAMP } } }); }
+  if (px + 1 < w) { @set_color_config(x, y, east, .{ .routes = .{ .rx = .{ EAST }, .tx = .{ RAMP } } }); }
+  if (py > 0) { @set_color_config(x, y, north, .{ .routes = .{ .rx = .{ NORTH }, .tx = .{ RAMP } } }); }
+  if (py + 1 < h) { @set_color_config(x, y, south, .{ .routes = .{ .rx = .{ SOUTH }, .tx = .{ RAMP } } }); }
+"""
+
+
+def test_what_reaches_all_neighbours_at_once_floods_the_mesh() -> None:
+    mesh = mesh_of(TO_ALL_NEIGHBOURS, 3, 2)
+    along_x, along_y = [w for w in ways(mesh) if isinstance(w, Flood)]
+    assert (along_x.axis, along_y.axis) == (X, Y)
+    assert along_x.send == Port("own", None)
+    assert [p and p.color for p in along_x.receive] == ["west", "east", "north", "south"]
+    assert along_x.receive[1] == Port("east", "has_east")
+    place = Placement(array="A", shape=(2, 3, 4), symbol="A", length=4, x=(0, 0, 1, 0), y=(0, 1, 0, 0),
+                      offset=(0, 0, 0, 1))  # fmt: skip
+    found = shards(place, (3, 2))
+    assert found is not None
+    plan = plan_gather(found, mesh, ways(mesh), (EVERYWHERE, EVERYWHERE))
+    assert plan.complete
+    assert [(type(s.way), s.way.axis, s.across) for s in plan.steps] == [(Flood, X, OWN), (Flood, Y, EVERYWHERE)]
+    # In a single row, what reaches all neighbours reaches one on each side.
+    assert [w.axis for w in ways(mesh_of(TO_ALL_NEIGHBOURS, 4)) if isinstance(w, Flood)] == [X]
+
+
 def test_tasks_that_a_layout_gives_away_are_known() -> None:
     assert collective_mesh(3, 2).tasks == {10, 11, 12, 13}
     assert mesh_of(TO_THE_WEST, 4).tasks == frozenset()
@@ -317,6 +358,7 @@ def test_the_variables_of_descriptors_leave_names_of_arrays_alone() -> None:
         "Residual",
         "GEMV-Collectives-2D",
         pytest.param("Power-Method", marks=pytest.mark.slow),
+        pytest.param("7pt-Stencil", marks=pytest.mark.slow),
     ],
 )
 def test_programs_that_gather_first_are_valid_on_inputs_they_were_not_made_with(name: str, arch: str) -> None:
