@@ -127,6 +127,8 @@ def chosen_tasks(filters: Sequence[str], limit: int | None = None) -> tuple[list
     from fabrica_bench.tasks.selection import none_chosen
 
     tasks, errors = survey_tasks(filters)
+    if errors and not tasks and not filters:
+        raise errors[0]  # there are tasks, but none that can be read
     for error in errors:
         report_error(error)
     names = [task.name for task in tasks][:limit]

@@ -295,7 +295,7 @@ def work(options: argparse.Namespace) -> int:
             _show(report, run and on is not None)
     if run and found is None and not any("nvcc" in problem for report in reports for problem in report.problems):
         raise FabricaError(
-            f"no GPU: the {len(reports)} CUDA sources compile for {arch}, but none was run",
+            f"no GPU: all CUDA sources ({len(reports)}) compile for {arch}, but none was run",
             remedy="run it on a machine with an NVIDIA GPU, or pass --compile-only",
             code=ExitCode.ENVIRONMENT,
         )

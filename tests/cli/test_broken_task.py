@@ -6,6 +6,7 @@ import json
 import shutil
 
 import pytest
+from helpers.cli_run import assert_one_clear_error
 from helpers.double_it import FIXTURE_TASKS
 
 from fabrica_bench.errors import ExitCode
@@ -39,3 +40,10 @@ def test_run_scores_the_others_and_verify_finds_the_same_tasks(cli, folder, tmp_
     monkeypatch.setenv("FABRICA_BENCH_TASKS", "")
     assert cli("verify", tmp_path / "run").code == 0
     assert cli("verify", tmp_path / "run", "--tasks", folder, "--sample", 1).code == 0
+
+
+def test_where_no_task_can_be_read_the_broken_one_is_the_answer(cli, folder, tmp_path):
+    shutil.rmtree(folder / "double-it")
+    outcome = cli("run", "--agent", "null", "--tasks", folder, "--out", tmp_path / "run")
+    assert_one_clear_error(outcome, ExitCode.BAD_INPUT, "broken-it/spec.yaml")
+    assert "there is no task" not in outcome.err

@@ -269,3 +269,9 @@ class TestTrace:
         assert outcome.code == ExitCode.FAILURE
         assert "no such PE" in outcome.err
         assert "columns are 0 to 1" in outcome.err
+
+
+def test_an_unknown_executor_names_the_near_one(cli, tmp_path):
+    (tmp_path / "run.py").write_text("print()", encoding="utf-8")
+    outcome = cli("csl", "run", tmp_path / "run.py", "--executor", "nativ")
+    assert_one_clear_error(outcome, ExitCode.USAGE, "nativ", "did you mean native?")

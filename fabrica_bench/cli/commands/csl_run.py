@@ -142,9 +142,9 @@ def script_plan(target: Path, arguments: list[str] | None, arch: str | None, wor
 
 def executor_variable(name: str | None) -> dict[str, str]:
     """Environment of a run on the executor called `name`; None leaves the choice to the environment."""
-    from fabrica_bench.wse.selection import VARIABLE, executor_name
+    from fabrica_bench.wse.selection import EXECUTORS, VARIABLE
 
-    return {VARIABLE: executor_name(name)} if name is not None else {}
+    return {VARIABLE: checked_choice("--executor", name, EXECUTORS)} if name is not None else {}
 
 
 def budget_variables(max_cycles: int | None, max_seconds: float | None) -> dict[str, str]:
