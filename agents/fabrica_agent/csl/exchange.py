@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fabrica_agent.csl.names import Identifiers
 from fabrica_agent.csl.stages import Part, Round
 from fabrica_agent.lowering.ir import Ty, UnsupportedError
-from fabrica_agent.mesh.lines import SIDES, Cast, Chain, Flood, Library, LineWay, MeshCast, Port, Tree, X, Y
+from fabrica_agent.mesh.lines import SIDES, Cast, Chain, Flood, Library, LineWay, MeshCast, Port, Ring, Tree, X, Y
 from fabrica_agent.mesh.plan import OWN, Gather, Kind, Step
 from fabrica_agent.mesh.shards import Dim, Shards, merged
 
@@ -202,6 +202,8 @@ class Transfers:
                 lines = self._pass_on(way, unit, place, count, step.start)
             case Cast() as way, Kind.SPREAD:
                 lines = self._cast(way, unit, place)
+            case Ring() as way, Kind.COLLECT:
+                lines = self._circulate(way, unit, place, count)
             case Tree() as way, Kind.COLLECT:
                 lines = self._climb(way, unit, place, count)
             case _:
@@ -261,12 +263,34 @@ class Transfers:
             f"if ({place} {within} {start} and {more}) {{ {move}({send}, {data}); }}",
         ]
 
+    def _circulate(self, way: Ring, unit: _Unit, place: str, count: int) -> list[str]:
+        """Every PE passes on what came last, word by word: if all sent whole parts first, nobody would take them."""
+        self._need_blocks(unit, self.block, self.came)
+        before = "-" if way.sign > 0 else "+"
+        passed = self._moved(unit, f"({place} + {count} {before} back) % {count}")
+        kept = self._moved(unit, f"({place} + {count} {before} 1 {before} back) % {count}")
+        sent, came = (f"@increment_dsd_offset({self._whole(name, 1)}, word, u32)" for name in (self.block, self.came))
+        return [
+            f"for (@range(i16, {count - 1})) |back| {{",
+            f"  @mov32({self._whole(self.block, unit.count)}, {passed});",
+            f"  for (@range(i16, {unit.count})) |word| {{",
+            f"    @mov32({self._outlet(way.send, 1)}, {sent});",
+            f"    @mov32({came}, {self._inlet(way.receive, 1)});",
+            "  }",
+            f"  @mov32({kept}, {self._whole(self.came, unit.count)});",
+            "}",
+        ]
+
+    def _need_blocks(self, unit: _Unit, *names: str) -> None:
+        if unit.ty.bits != 32:
+            raise UnsupportedError("parts that go through PEs word by word are of 32-bit words only here")
+        for name in names:
+            self.blocks[name] = max(self.blocks.get(name, 0), unit.count)
+
     def _flood(self, way: Flood, unit: _Unit, place: str, count: int) -> list[str]:
         """Parts go one way along the axis and then the other, a word of each PE at a time: none waits for long."""
-        if unit.ty.bits != 32:
-            raise UnsupportedError("channels to several neighbours at once move 32-bit words only here")
-        for name, words in ((self.block, unit.count), (self.came, unit.count), (self.dropped, 1)):
-            self.blocks[name] = max(self.blocks.get(name, 0), words)
+        self._need_blocks(unit, self.block, self.came)
+        self.blocks.setdefault(self.dropped, 1)
         send, sent, came = (self._outlet(way.send, 1), self._whole(self.block, 1), self._whole(self.came, 1))
         there = (f"{self.px} > 0", f"{self.px} + 1 < {self.exchange.mesh[X]}",
                  f"{self.py} > 0", f"{self.py} + 1 < {self.exchange.mesh[Y]}")  # fmt: skip

@@ -36,6 +36,17 @@ class Chain:
 
 
 @dataclass(frozen=True)
+class Ring:
+    """As a chain, but the last PE of a line sends to the first one."""
+
+    axis: int
+    sign: int
+    send: Port
+    receive: Port
+    lines: frozenset[int]
+
+
+@dataclass(frozen=True)
 class Cast:
     """The PE at place `root` of a line sends to all others of the line at once; `returns`: and to itself."""
 
@@ -89,7 +100,7 @@ class Flood:
 SIDES: Final = ((-1, 0), (1, 0), (0, -1), (0, 1))
 """West, east, north, south."""
 
-LineWay = Chain | Cast | Tree | Library | Flood
+LineWay = Chain | Ring | Cast | Tree | Library | Flood
 Way = LineWay | MeshCast
 
 
@@ -113,6 +124,7 @@ def ways(mesh: Mesh) -> tuple[Way, ...]:
         if param is not None:
             found.append(Library(axis, param))
         found += [chain for sign in (1, -1) for chain in _chains(mesh, axis, sign)]
+        found += [ring for sign in (1, -1) for ring in _rings(mesh, axis, sign)]
         found += [cast for root in (0, extent(mesh, axis) - 1) for cast in _casts(mesh, axis, root)]
         found += _trees(mesh, axis)
     if mesh.width > 1 and mesh.height > 1:
@@ -163,6 +175,16 @@ def _chains(mesh: Mesh, axis: int, sign: int) -> Iterator[Chain]:
 
     for send, receive, lines in islice(_named(mesh, axis, hops), 1):
         yield Chain(axis, sign, send, receive, lines)
+
+
+def _rings(mesh: Mesh, axis: int, sign: int) -> Iterator[Ring]:
+    count = extent(mesh, axis)
+
+    def hops(line: int) -> list[tuple[Pe, frozenset[Pe]]]:
+        return [(at(axis, line, p), frozenset({at(axis, line, (p + sign) % count)})) for p in range(count)]
+
+    for send, receive, lines in islice(_named(mesh, axis, hops), 1):
+        yield Ring(axis, sign, send, receive, lines)
 
 
 def _casts(mesh: Mesh, axis: int, root: int) -> Iterator[Cast]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 
 from fabrica_agent.mesh.channels import Mesh
-from fabrica_agent.mesh.lines import Cast, Chain, Flood, Library, LineWay, MeshCast, Tree, Way, X, Y, extent
+from fabrica_agent.mesh.lines import Cast, Chain, Flood, Library, LineWay, MeshCast, Ring, Tree, Way, X, Y, extent
 from fabrica_agent.mesh.shards import Shards
 
 EVERYWHERE = -1
@@ -162,7 +162,7 @@ def _collected(usable: Iterable[LineWay], last: int, across: int) -> list[tuple[
                 options.append((to, [Step(Kind.COLLECT, way, 0, to, across)]))
             case Tree():
                 options.append((0, [Step(Kind.COLLECT, way, 0, 0, across)]))
-            case Library() | Flood():
+            case Library() | Flood() | Ring():
                 options.append((EVERYWHERE, [Step(Kind.COLLECT, way, 0, None, across)]))
             case Cast():
                 continue

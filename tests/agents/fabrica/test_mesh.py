@@ -12,7 +12,7 @@ from fabrica_agent.csl.names import Identifiers
 from fabrica_agent.csl.stages import Round, Stages
 from fabrica_agent.lowering.ir import UnsupportedError
 from fabrica_agent.mesh.channels import Mesh, read_mesh
-from fabrica_agent.mesh.lines import Cast, Chain, Flood, MeshCast, Port, Tree, X, Y, ways
+from fabrica_agent.mesh.lines import Cast, Chain, Flood, MeshCast, Port, Ring, Tree, X, Y, ways
 from fabrica_agent.mesh.plan import EVERYWHERE, OWN, Kind, plan_gather
 from fabrica_agent.mesh.shards import Dim, Shards, shards
 from fabrica_agent.records import Placement
@@ -317,6 +317,30 @@ def test_what_reaches_all_neighbours_at_once_floods_the_mesh() -> None:
     assert [w.axis for w in ways(mesh_of(TO_ALL_NEIGHBOURS, 4)) if isinstance(w, Flood)] == [X]
 
 
+RING = """
+  const c = @get_color(x % 2);
+  const d = @get_color((x + 1) % 2);
+  const closing = @get_color(2);
+  const is_last = x + 1 == columns;
+  @set_tile_code(x, y, "pe.csl", .{ .p = memcpy.get_params(x), .out = if (is_last) closing else c,
+    .into = if (x == 0) closing else d });
+  if (is_last) { @set_color_config(x, y, closing, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ WEST } } }); }
+  else { @set_color_config(x, y, c, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ EAST } } }); }
+  if (x > 0) { @set_color_config(x, y, d, .{ .routes = .{ .rx = .{ WEST }, .tx = .{ RAMP } } }); }
+  else { @set_color_config(x, y, closing, .{ .routes = .{ .rx = .{ EAST }, .tx = .{ RAMP } } }); }
+  if (x > 0 and !is_last) { @set_color_config(x, y, closing, .{ .routes = .{ .rx = .{ EAST }, .tx = .{ WEST } } }); }
+"""
+
+
+def test_a_ring_brings_all_parts_to_all() -> None:
+    mesh = mesh_of(RING, 5)
+    (ring,) = [w for w in ways(mesh) if isinstance(w, Ring)]
+    assert (ring.axis, ring.sign, ring.send, ring.receive) == (X, 1, Port("out", None), Port("into", None))
+    plan = plan_gather(row_of(5, 8), mesh, ways(mesh), (EVERYWHERE, 0))
+    assert plan.complete
+    assert [(s.way, s.kind, s.to) for s in plan.steps] == [(ring, Kind.COLLECT, None)]
+
+
 def test_tasks_that_a_layout_gives_away_are_known() -> None:
     assert collective_mesh(3, 2).tasks == {10, 11, 12, 13}
     assert mesh_of(TO_THE_WEST, 4).tasks == frozenset()
@@ -357,6 +381,7 @@ def test_the_variables_of_descriptors_leave_names_of_arrays_alone() -> None:
         "ParBroadcast-Scale",
         "Residual",
         "GEMV-Collectives-2D",
+        "Histogram",
         pytest.param("Power-Method", marks=pytest.mark.slow),
         pytest.param("7pt-Stencil", marks=pytest.mark.slow),
     ],
