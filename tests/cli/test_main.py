@@ -11,6 +11,8 @@ import pytest
 
 from fabrica_bench.cli.app import spread_filters
 from fabrica_bench.errors import ExitCode
+from fabrica_bench.report import load_report
+from fabrica_bench.report.tables import render_csv
 from fabrica_bench.version import __version__
 
 COMMANDS = ["list", "show", "agents", "run", "score", "report", "verify", "doctor"]
@@ -158,3 +160,19 @@ def _raiser(error: BaseException):
         raise error
 
     return fail
+
+
+def test_a_report_into_a_pipe_is_the_report_and_nothing_else(sample_run):
+    words = [
+        sys.executable,
+        "-m",
+        "fabrica_bench",
+        "report",
+        str(sample_run),
+        "--format",
+        "csv",
+        "--out",
+        "/dev/stdout",
+    ]
+    piped = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert piped.stdout == render_csv(load_report(sample_run))

@@ -56,7 +56,9 @@ def report(
     if json:
         console.write(render_json(load_report(run)).rstrip("\n"))
         return
-    console.write(str(write_report(run, format_name, out)))
+    written = write_report(run, format_name, out)
+    if written.is_file() or written.is_dir():  # a pipe, such as /dev/stdout, holds the report and nothing else
+        console.write(str(written))
 
 
 @app.command(
