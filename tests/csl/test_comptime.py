@@ -273,9 +273,9 @@ def test_a_loop_without_end_is_stopped(tmp_path: Path) -> None:
 
 
 def test_comptime_print_shows_values_where_they_are(tmp_path: Path) -> None:
-    body = 'comptime { @comptime_print("n", 3, .{ .a = [2]i16{ 1, 2 } }, NORTH == SOUTH); }'
+    body = 'comptime { @comptime_print("n", 3, .{ .a = [2]i16{ 1, 2 } }, NORTH == SOUTH, .{ RAMP, WEST }); }'
     (note,) = compile_body(tmp_path, body).warnings
-    assert (note.severity, note.message) == (Severity.NOTE, "n 3 .{ .a = { 1, 2 } } false")
+    assert (note.severity, note.message) == (Severity.NOTE, "n 3 .{ .a = { 1, 2 } } false .{ RAMP, WEST }")
     assert str(note.span).endswith("pe.csl:4:12")
 
 

@@ -71,6 +71,8 @@ def show(value: Const) -> str:
             return f"{type_.name}.{type_.member_name(data) or data}"
     if type_ == t.COMPTIME_STRING:
         return bytes(data).decode("utf-8", "replace")
+    if type_ == t.DIRECTION:
+        return next(name for name, code in ir.DIRECTION_CODES.items() if code == data)
     if type_ == t.BOOL:
         return "true" if data else "false"
     return "{}" if type_ == t.VOID else str(data)
