@@ -40,7 +40,7 @@ def find_sdk(*, search_path: str | None = None, allow_own: bool = False) -> Comm
     passed_over: list[str] = []
     for cslc in _executables("cslc", path):
         version = tool_version([str(cslc)], environment)
-        own = version.startswith(OWN_PREFIX)
+        own = _is_own(cslc, version)
         if own and not allow_own:
             passed_over.append(str(cslc))
             continue
@@ -69,6 +69,17 @@ def _toolchain(
     return CommandToolchain("sdk", (str(cslc),), (str(cs_python),), environment, description, SDK_LIMITS)
 
 
+def _is_own(path: Path, version: str) -> bool:
+    """Whether an executable is the project's; ours that can't start gives no version, and is told by its text."""
+    if version:
+        return version.startswith(OWN_PREFIX)
+    try:
+        with path.open("rb") as stream:
+            return b"fabrica_bench" in stream.read(4096)
+    except OSError:
+        return False
+
+
 def is_executable(path: Path) -> bool:
     """A file that this user may run; a folder of PATH that can't be looked into holds none."""
     try:
@@ -92,6 +103,6 @@ def _partner(cslc: Path, path: str, environment: Mapping[str, str], own: bool) -
     if is_executable(beside):
         return beside
     for candidate in _executables("cs_python", path):
-        if tool_version([str(candidate)], environment).startswith(OWN_PREFIX) == own:
+        if _is_own(candidate, tool_version([str(candidate)], environment)) == own:
             return candidate
     return None

@@ -215,6 +215,17 @@ def test_limits_are_described_with_units() -> None:
     assert "memory 8192 MiB" in Limits().describe()
 
 
+def test_our_own_executables_that_cannot_start_are_not_the_vendors(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    for name in ("cslc", "cs_python"):
+        script = f"#!{tmp_path}/gone/bin/python\nfrom fabrica_bench.compat.{name} import console\nconsole()\n"
+        (own / name).write_text(script, encoding="utf-8")
+        (own / name).chmod(0o755)
+    with pytest.raises(ToolchainUnavailable, match="passed over"):
+        find_sdk(search_path=str(own))
+
+
 def test_a_folder_of_path_that_nobody_may_look_into_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "locked").mkdir(mode=0)
     path = os.pathsep.join([str(tmp_path / "locked"), str(tools(tmp_path / "bin"))])
