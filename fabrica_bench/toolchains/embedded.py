@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -100,10 +101,9 @@ class EmbeddedToolchain(CommandToolchain):
             raise problem
         if problem := starved("cslc", result, options.deadline_s):
             raise problem
-        if result.returncode == ExitCode.HARNESS:
-            raise FabricaError(
-                f"cslc crashed: {_last_line(result.stderr)}", remedy="report the program", code=ExitCode.HARNESS
-            )
+        if _crashed(result):
+            how = _last_line(result.stderr) if result.returncode == ExitCode.HARNESS else result.ending()
+            raise FabricaError(f"cslc crashed: {how}", remedy="report the program", code=ExitCode.HARNESS)
         return judge_build(result, bundle, options)
 
     def run(self, artifact: Path, request: RunRequest) -> RunResult:
@@ -167,10 +167,12 @@ class EmbeddedToolchain(CommandToolchain):
             return problem
         if problem := starved("a run", result, request.deadline_s):
             return problem
-        if result.returncode != ExitCode.HARNESS:
+        if not _crashed(result):
             return None
         # The kind of error only: its text may hold values of a held-out input.
-        kind = _last_line(result.stderr).partition(":")[0]
+        kind = result.ending()
+        if result.returncode == ExitCode.HARNESS:
+            kind = _last_line(result.stderr).partition(":")[0]
         return FabricaError(f"the simulator crashed: {kind}", remedy="report the program", code=ExitCode.HARNESS)
 
     def _describe_run(self, artifact: Path, request: RunRequest) -> dict[str, Any]:
@@ -229,6 +231,9 @@ class EmbeddedToolchain(CommandToolchain):
             )
 
 
+_CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
+
+
 def embedded_toolchain() -> EmbeddedToolchain:
     """The embedded back end; it is always available."""
     return EmbeddedToolchain(
@@ -255,6 +260,14 @@ def spread(toolchain: Toolchain, beside: int = 1) -> Toolchain:
     if not isinstance(toolchain, EmbeddedToolchain):
         return toolchain
     return dataclasses.replace(toolchain, at_once=max(1, min(available_cores() // max(beside, 1), MOST_AT_ONCE)))
+
+
+def _crashed(result: ProcessResult) -> bool:
+    """Whether a child of this toolchain failed by itself: it says so, or the processor stopped it.
+
+    No CSL program has a wrong address used, or an impossible instruction executed, where compiler and simulator are right.
+    """
+    return result.returncode == ExitCode.HARNESS or -result.returncode in _CRASHES
 
 
 def _process_result(request: RunRequest, answer: dict[str, Any]) -> ProcessResult:

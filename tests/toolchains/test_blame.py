@@ -193,3 +193,21 @@ def test_a_run_without_the_simulators_record_is_not_judged(tmp_path: Path) -> No
     with pytest.raises(FabricaError, match="the simulator left no record of the launch of 'compute'") as caught:
         run_with("open('outputs.npz', 'w').close()", tmp_path, entry="compute")
     assert caught.value.code == ExitCode.HARNESS
+
+
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"])
+def test_a_crash_of_our_native_code_is_no_fault_of_the_program(name: str, tmp_path: Path) -> None:
+    code = f"import os, signal; os.kill(os.getpid(), signal.{name})"
+    with pytest.raises(FabricaError, match=f"the simulator crashed: signal {name}") as caught:
+        run_with(code, tmp_path)
+    assert caught.value.code == ExitCode.HARNESS
+    with pytest.raises(FabricaError, match=f"cslc crashed: signal {name}") as caught:
+        build_with(code)
+    assert caught.value.code == ExitCode.HARNESS
+
+
+def test_an_abort_stays_the_programs(tmp_path: Path) -> None:
+    """Allocators abort where memory ends, which a program can bring about."""
+    result = run_with("import os; os.abort()", tmp_path)
+    assert result.fault is not None
+    assert "SIGABRT" in result.fault.message
