@@ -265,7 +265,7 @@ def spread(toolchain: Toolchain, beside: int = 1) -> Toolchain:
 def _crashed(result: ProcessResult) -> bool:
     """Whether a child of this toolchain failed by itself: it says so, or the processor stopped it.
 
-    Where compiler and simulator are right, no CSL program has a wrong address used or an impossible instruction executed.
+    Where compiler and simulator are right, no CSL program has a wrong address used, or an impossible instruction done.
     """
     return result.returncode == ExitCode.HARNESS or -result.returncode in _CRASHES
 

@@ -286,7 +286,7 @@ def _smooth(a: Arrays, s: Mapping[str, int]) -> Arrays:
     return {"y": y}
 
 
-def _mix(a: Arrays, s: Mapping[str, int]) -> Arrays:
+def _grids(a: Arrays, s: Mapping[str, int]) -> Arrays:
     grids = [_smooth(a, {"steps": s["steps"] - k})["y"] for k in range(2)]
     even, odd = grids if s["steps"] % 2 else grids[::-1]
     return {"y": _d(a["x"]) - 2 * even + 4 * odd}
@@ -650,7 +650,7 @@ SAMPLES: tuple[Sample, ...] = (
         "pointer_rotation", {"n": 32}, _make(x=_normal("n"), y=_empty("n")), ("y",),
         lambda a, s: {"y": np.cumsum(_d(a["x"]))},
     ),
-    Sample("pointer_arrays", {"n": 24, "steps": 5}, _make(x=_normal("n"), y=_empty("n")), ("y",), _mix),
+    Sample("pointer_arrays", {"n": 24, "steps": 5}, _make(x=_normal("n"), y=_empty("n")), ("y",), _grids),
 )  # fmt: skip
 
 BY_NAME = {s.name: s for s in SAMPLES}
