@@ -28,6 +28,7 @@ from types import FrameType, TracebackType
 from typing import IO, Final, cast
 
 from fabrica_bench.toolchains.forked import ForkedProcess, Work
+from fabrica_bench.toolchains.process_table import ProcessFacts, below_this, children_of, descendants
 
 MARKER: Final = "FABRICA_CHILD"
 """Environment variable with a random value per child, after those of the processes it descends from: finds
@@ -178,7 +179,7 @@ def kill_orphans() -> int:
     killed: set[int] = set()
     deadline = time.monotonic() + KILL_GRACE_S
     while _has_child():
-        children = _children(os.getpid())
+        children = children_of(os.getpid())
         for pid in children:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -189,19 +190,6 @@ def kill_orphans() -> int:
             raise OSError(f"processes survive SIGKILL: {sorted(children)}")
         time.sleep(0.002)
     return len(killed)
-
-
-def _children(parent: int) -> set[int]:
-    facts = {pid: _process_facts(pid) for pid in _processes()}
-    return {pid for pid, fact in facts.items() if fact is not None and fact.parent == parent}
-
-
-def _processes() -> list[int]:
-    """All of the machine; none without /proc."""
-    try:
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return []
 
 
 def cut_output(data: bytes) -> str:
@@ -301,7 +289,7 @@ class ChildProcess:
 
     def members(self) -> set[int]:
         """The processes of its tree that live, itself included."""
-        return {self.pid, *_descendants(self.pid, self._token)}
+        return {self.pid, *descendants(self.pid, self._token)}
 
     def kill(self) -> int:
         """Kill the tree and wait until it is gone.
@@ -315,7 +303,7 @@ class ChildProcess:
         if self._gone:
             return 0
         killed: set[int] = set()
-        # Also what dies along with the child has to be followed to its end: see `_Facts.lives`.
+        # Also what dies along with the child has to be followed to its end: see `ProcessFacts.lives`.
         followed = self._others() if self.running else {}
         deadline = time.monotonic() + KILL_GRACE_S
         while True:
@@ -335,14 +323,14 @@ class ChildProcess:
                 raise OSError(f"process {self.pid} or a descendant survives SIGKILL: {sorted(followed)}")
             time.sleep(0.002)
 
-    def _others(self) -> dict[int, _Facts]:
+    def _others(self) -> dict[int, ProcessFacts]:
         """What lives of its tree beside itself."""
         if not self._forked:
-            found = _descendants(self.pid, self._token)
+            found = descendants(self.pid, self._token)
         elif self.popen.poll() is not None and not _has_child():
             return {}
         else:
-            found = _below()
+            found = below_this()
         return {pid: facts for pid, facts in found.items() if pid != self.pid}
 
 
@@ -543,87 +531,3 @@ def _has_child() -> bool:
     except ChildProcessError:
         return False
     return True
-
-
-def _below() -> dict[int, _Facts]:
-    """Living processes below this one."""
-    facts = {pid: fact for pid in _processes() if (fact := _process_facts(pid)) is not None}
-    found: set[int] = set()
-    newer = {os.getpid()}
-    while newer:
-        newer = {pid for pid, fact in facts.items() if fact.parent in newer} - found
-        found |= newer
-    return {pid: facts[pid] for pid in found if not facts[pid].ended}
-
-
-def _descendants(root: int, token: str) -> dict[int, _Facts]:
-    """Living processes that descend from `root`, are in its session, or carry the marker; empty without /proc.
-
-    One that is dying already carries no marker; see `_Facts.lives`.
-    """
-    living: dict[int, _Facts] = {}
-    found: set[int] = set()
-    marker = token.encode()
-    own = os.getpid()
-    for pid in _processes():
-        facts = None if pid == own else _process_facts(pid)
-        if facts is None or facts.ended:
-            continue
-        living[pid] = facts
-        if facts.session == root or _has_marker(pid, marker):
-            found.add(pid)
-    while True:
-        above = {root, *found}
-        more = {pid for pid, facts in living.items() if facts.parent in above} - found
-        if not more:
-            return {pid: living[pid] for pid in found}
-        found |= more
-
-
-@dataclass(frozen=True)
-class _Facts:
-    """What the system says of a process.
-
-    Attributes:
-        state: A letter, as `ps` prints it.
-        parent, session: Process ids.
-        started: When, in ticks of the machine's clock.
-    """
-
-    state: str
-    parent: int
-    session: int
-    started: int
-
-    @property
-    def ended(self) -> bool:
-        return self.state in "ZX"
-
-    def lives(self, pid: int) -> bool:
-        """Whether this very process, not a later one of the same number, still lives.
-
-        A killed process gives up its environment first and then its memory, which takes the longer the more it has;
-        until that is done it runs, but can no longer be known by its marker. So one that was found is followed by
-        its number.
-        """
-        now = _process_facts(pid)
-        return now is not None and now.started == self.started and not now.ended
-
-
-def _process_facts(pid: int) -> _Facts | None:
-    """None when it is gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    # The command name is in parentheses and may contain anything, so fields are counted from the last one.
-    fields = stat.rpartition(")")[2].split()
-    return _Facts(state=fields[0], parent=int(fields[1]), session=int(fields[3]), started=int(fields[19]))
-
-
-def _has_marker(pid: int, marker: bytes) -> bool:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as stream:
-            return marker in stream.read()
-    except OSError:
-        return False
