@@ -390,7 +390,8 @@ class Translator(HostCalls):
             return self.convert(value, t, cursor) if isinstance(t, ScalarType) else value
         result_type = ctype(cursor.type)
         if not isinstance(result_type, OpaqueType):
-            self.frame.result = self.variable(f"{function.spelling or 'lambda'}_result", result_type, cursor)
+            # Not named after the function: a program is the same under other names.
+            self.frame.result = self.variable("result", result_type, cursor)
         inner = self.called(lambda: self.block(body), cursor)
         self.forget_changes(body)
         self.out.extend(eliminate_returns(inner, lambda base, ty: self.fresh(base, ty).name))
